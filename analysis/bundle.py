@@ -1,0 +1,260 @@
+"""Reads a bundle: complete, partial or refused, of this schema version or an earlier one.
+
+Whatever is wrong with a bundle ends as one `BundleError` of one line: where, what, and the remedy.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+SCHEMA_VERSION = 1
+
+Document = dict[str, Any]
+
+UPGRADES: Mapping[int, Callable[[Document, pl.LazyFrame], tuple[Document, pl.LazyFrame]]] = {}
+"""From each earlier schema version to the one after it: (bundle.json, samples) → the same, one version later."""
+
+SAMPLE_COLUMNS: Mapping[str, pl.DataType] = {
+    "scenario": pl.String(),
+    "arm": pl.String(),
+    "interval_ms": pl.Int64(),
+    "qos": pl.Int64(),
+    "repetition": pl.Int64(),
+    "sequence": pl.Int64(),
+    "warmup": pl.Boolean(),
+    "intended_ns": pl.Int64(),
+    "sent_ns": pl.Int64(),
+    "received_ns": pl.Int64(),
+    "t_us": pl.Int64(),
+    "r_us": pl.Int64(),
+    "o_us": pl.Int64(),
+    "status": pl.String(),
+    "cause": pl.String(),
+    "board": pl.String(),
+}
+
+CELL_KEY = ("scenario", "arm", "interval_ms", "qos")
+
+
+class BundleError(Exception):
+    """A bundle that cannot be read: one line that says where, what, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Scenario × interval × QoS (× arm): what the repetitions of one row of the table share."""
+
+    index: int
+    scenario: str
+    arm: str
+    interval_ms: int
+    qos: int
+    board: str
+    contention: str | None
+    knobs: Mapping[str, Mapping[str, str]]
+
+    @property
+    def label(self) -> str:
+        """What tells this cell from the others: `scenario 1, 20 ms, QoS 0, fifo`."""
+        arm = f", {self.arm}" if self.arm else ""
+        return f"scenario {self.scenario}, {self.interval_ms} ms, QoS {self.qos}{arm}"
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One pass over a cell, as `bundle.json` tells it."""
+
+    cell: int
+    repetition: int
+    order: int
+    counted: bool
+    validity: str
+    reasons: tuple[str, ...]
+    counts: Mapping[str, int]
+    document: Document
+
+    @property
+    def label(self) -> str:
+        """How findings and warnings name it."""
+        return f"cell {self.cell}, repetition {self.repetition}"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle as read: `document` is bundle.json, upgraded; `samples` are scanned only when asked for."""
+
+    folder: Path
+    document: Document
+    cells: tuple[Cell, ...]
+    repetitions: tuple[Repetition, ...]
+    samples: pl.LazyFrame
+
+    @property
+    def name(self) -> str:
+        """The run's name, also the suffix of its folder."""
+        return str(self.document["name"])
+
+    @property
+    def status(self) -> str:
+        """One of `complete`, `partial`, `refused`."""
+        return str(self.document["status"])
+
+    @property
+    def plan(self) -> Document:
+        """What was to be run."""
+        plan: Document = self.document["plan"]
+        return plan
+
+    def keyed(self) -> pl.LazyFrame:
+        """Every row with `cell`, the cell's index, in place of its four columns; null where the plan lacks it."""
+        columns = {key: [getattr(cell, key) for cell in self.cells] for key in CELL_KEY}
+        schema = {**{key: SAMPLE_COLUMNS[key] for key in CELL_KEY}, "cell": pl.Int64()}
+        cells = pl.LazyFrame({**columns, "cell": [cell.index for cell in self.cells]}, schema=schema)
+        return self.samples.join(cells, on=list(CELL_KEY), how="left").drop(CELL_KEY)
+
+    def counted(self) -> pl.LazyFrame:
+        """Rows of counted repetitions without warm-up, keyed as `keyed` does."""
+        counted = [r for r in self.repetitions if r.counted]
+        keep = pl.LazyFrame(
+            {"cell": [r.cell for r in counted], "repetition": [r.repetition for r in counted]},
+            schema={"cell": pl.Int64, "repetition": pl.Int64},
+        )
+        return self.keyed().filter(~pl.col("warmup")).join(keep, on=["cell", "repetition"], how="semi")
+
+
+def read(folder: Path) -> Bundle:
+    """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""
+    document = _read_document(folder)
+    samples = _scan_samples(folder / "samples.parquet")
+    document, samples = _upgrade(folder, document, samples)
+    try:
+        cells = tuple(_cell(entry) for entry in document["plan"]["cells"])
+        repetitions = tuple(_repetition(entry) for entry in document["repetitions"])
+        _require(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BundleError(f"{folder / 'bundle.json'}: {_explain(error)}; see docs/bundle.md for the format") from error
+    return Bundle(folder, document, cells, repetitions, _typed(folder / "samples.parquet", samples))
+
+
+def _read_document(folder: Path) -> Document:
+    path = folder / "bundle.json"
+    if not folder.is_dir():
+        raise BundleError(f"{folder}: no such folder; give the folder of a run, for example results/latest")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BundleError(f"{folder}: holds no bundle.json; give the folder of a run, e.g. results/latest") from None
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{path}: not readable as JSON ({error}); take an undamaged copy of the bundle") from error
+    if not isinstance(document, dict):
+        raise BundleError(f"{path}: holds a {type(document).__name__}, not an object; take an undamaged copy")
+    return document
+
+
+def _scan_samples(path: Path) -> pl.LazyFrame:
+    """The samples, unread; none at all where a run ended before its first repetition."""
+    if not path.exists():
+        return pl.LazyFrame(schema=dict(SAMPLE_COLUMNS))
+    try:
+        samples = pl.scan_parquet(path, glob=False)
+        samples.collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise BundleError(f"{path}: cut or damaged ({_first_line(error)}); take an undamaged copy") from error
+    return samples
+
+
+def _upgrade(folder: Path, document: Document, samples: pl.LazyFrame) -> tuple[Document, pl.LazyFrame]:
+    path = folder / "bundle.json"
+    version = document.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise BundleError(f"{path}: schema_version is {version!r}, not a whole number; take an undamaged copy")
+    if version > SCHEMA_VERSION:
+        raise BundleError(
+            f"{path}: schema_version {version} is newer than {SCHEMA_VERSION}, the last one known here; "
+            "update this checkout"
+        )
+    while version < SCHEMA_VERSION:
+        if version not in UPGRADES:
+            raise BundleError(f"{path}: schema_version {version} is unknown; known are up to {SCHEMA_VERSION}")
+        document, samples = UPGRADES[version](document, samples)
+        version += 1
+    return document, samples
+
+
+def _cell(entry: Document) -> Cell:
+    knobs = {str(service): {k: str(v) for k, v in knobs.items()} for service, knobs in entry["knobs"].items()}
+    contention = entry["contention"]
+    return Cell(
+        index=_whole(entry, "cell"),
+        scenario=str(entry["scenario"]),
+        arm=str(entry["arm"]),
+        interval_ms=_whole(entry, "interval_ms"),
+        qos=_whole(entry, "qos"),
+        board=str(entry["board"]),
+        contention=None if contention is None else str(contention),
+        knobs=knobs,
+    )
+
+
+def _repetition(entry: Document) -> Repetition:
+    counts = entry["counts"]
+    return Repetition(
+        cell=_whole(entry, "cell"),
+        repetition=_whole(entry, "repetition"),
+        order=_whole(entry, "order"),
+        counted=bool(entry["counted"]),
+        validity=str(entry["validity"]),
+        reasons=tuple(str(reason) for reason in entry["reasons"]),
+        counts={name: _whole(counts, name) for name in ("offered", "ok", "late", "lost", "duplicate")},
+        document=entry,
+    )
+
+
+def _require(document: Document) -> None:
+    """Raises `KeyError`, `TypeError` or `ValueError` where bundle.json lacks what every reader needs."""
+    for name in ("name", "placement", "host", "notice", "started_utc"):
+        document[name]
+    if document["status"] not in {"complete", "partial", "refused"}:
+        raise ValueError(f"status is {document['status']!r}; allowed: complete, partial, refused")
+    for name in ("seed", "messages", "repetitions", "timeout_ms"):
+        _whole(document["plan"], name)
+    if not isinstance(document["host"], dict):
+        raise TypeError("host is not an object")
+
+
+def _whole(entry: Document, name: str) -> int:
+    value = entry[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}, not a whole number")
+    return value
+
+
+def _typed(path: Path, samples: pl.LazyFrame) -> pl.LazyFrame:
+    """The samples' columns in the documented types; other writers' dictionaries and narrower integers are welcome."""
+    schema = samples.collect_schema()
+    for name, kind in SAMPLE_COLUMNS.items():
+        if name not in schema:
+            raise BundleError(f"{path}: column {name} is missing; see docs/bundle.md for the format")
+        if not _same_family(schema[name], kind):
+            raise BundleError(f"{path}: column {name} is {schema[name]}, not {kind}; see docs/bundle.md for the format")
+    return samples.select(pl.col(name).cast(kind) for name, kind in SAMPLE_COLUMNS.items())
+
+
+def _same_family(found: pl.DataType, wanted: pl.DataType) -> bool:
+    if wanted == pl.String():
+        return found in {pl.String, pl.Categorical, pl.Enum, pl.Null}
+    if wanted.is_integer():
+        return found.is_integer() or found == pl.Null
+    return found == wanted
+
+
+def _explain(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

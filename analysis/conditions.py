@@ -1,0 +1,46 @@
+"""What a run was done on and under, in the few words that figures, tables and the report carry."""
+
+from collections.abc import Iterable, Sequence
+
+from analysis.bundle import Bundle, Cell
+
+
+def of_cells(cells: Sequence[Cell]) -> list[str]:
+    """Board, contention, QoS and knobs; where the cells differ, every value."""
+    words = [
+        f"board {_each(cell.board for cell in cells)}",
+        f"contention {_each(cell.contention or 'none' for cell in cells)}",
+        f"QoS {_each(str(cell.qos) for cell in cells)}",
+    ]
+    kinds = sorted({kind for cell in cells for knobs in cell.knobs.values() for kind in knobs} | {"priority"})
+    return words + [f"{_KNOBS.get(kind, kind)} {_each(_knob(cell, kind) for cell in cells)}" for kind in kinds]
+
+
+def of_run(bundle: Bundle) -> list[str]:
+    """Placement, size and host of the run."""
+    host, plan = bundle.document["host"], bundle.plan
+    words = [f"placement {bundle.document['placement']}", f"{plan['repetitions']} × {plan['messages']} cycles"]
+    words += [f"kernel {host['kernel']}"] if host.get("kernel") else []
+    words += [f"{host['cpus']} CPUs"] if host.get("cpus") else []
+    return [*words, str(bundle.document["started_utc"])[:10]]
+
+
+def notices(bundle: Bundle) -> list[str]:
+    """What each figure must carry."""
+    lines = [str(bundle.document["notice"])] if bundle.document["notice"] else []
+    if bundle.status != "complete":
+        lines.append(f"{bundle.status} run: {bundle.document.get('reason') or 'ended early'}")
+    return lines
+
+
+_KNOBS = {"tcp": "TCP"}
+
+
+def _each(values: Iterable[str]) -> str:
+    return " | ".join(dict.fromkeys(values))
+
+
+def _knob(cell: Cell, kind: str) -> str:
+    """`broker fifo:90, control-loop fifo:80`, or `none`."""
+    settings = {service: knobs[kind] for service, knobs in cell.knobs.items() if kind in knobs}
+    return ", ".join(f"{service} {value}" for service, value in settings.items()) or "none"

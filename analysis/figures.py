@@ -1,0 +1,308 @@
+"""Cumulative distributions as figures for papers: PNG, SVG and PDF, the same bytes each time.
+
+Left, the distribution function on linear axes: where most answers lie. Right, its complement on logarithmic axes: the
+tail, to the slowest single answer. Shaded is the 95 % interval across repetitions at each latency.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+
+from analysis import bootstrap, conditions
+from analysis.bundle import Bundle
+from analysis.distribution import Distribution, Floats, Integers
+from analysis.statistics import CellSummary
+
+METRICS: Mapping[str, str] = {
+    "T": "T: from request to answer, at the control loop",
+    "R": "R: the board's share, at the Pi",
+    "O": "O = T − R: network, broker and both clients",
+}
+COMPARISONS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (
+    (("0", "1"), ("T", "R", "O")),
+    (("2", "3"), ("T", "R", "O")),
+    (("1", "2"), ("O",)),
+    (("1", "2", "4", "5"), ("O",)),
+    (("3", "6"), ("O",)),
+)
+"""The scenarios that the thesis lays over each other, and in which metrics (its figures 6.1 to 6.5)."""
+FORMATS: Mapping[str, Mapping[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito (2008), "Color universal design": told apart with any colour vision; yellow is too pale for a line."""
+LINES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.5)),
+    (0, (1, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (9, 2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
+STYLE: Any = {
+    "svg.hashsalt": "analysis",
+    "svg.fonttype": "path",
+    "pdf.fonttype": 42,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "#d8d8d8",
+    "lines.linewidth": 1.3,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.frameon": False,
+}
+NOTICE = {"facecolor": "#fff1c9", "edgecolor": "#8a6100", "linewidth": 0.6, "boxstyle": "square,pad=0.25"}
+LEGEND = 104
+BODY = 0.98
+POINTS = 2000
+BAND_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a figure and how the legend names it."""
+
+    label: str
+    distribution: Distribution
+    lost: int
+    seed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure before it is drawn."""
+
+    name: str
+    title: str
+    metric: str
+    curves: tuple[Curve, ...]
+    footer: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def of_bundle(bundle: Bundle, summaries: Sequence[CellSummary]) -> Iterator[Plot]:
+    """T, R and O of each scenario, a line an interval; where arms are compared, of each interval, a line an arm."""
+    for name, title, members in _groups(summaries):
+        for metric in METRICS:
+            labelled = [(_label(member, members), bundle, member) for member in members]
+            yield from _plot(name, title, metric, labelled)
+
+
+def overlays(read: Sequence[tuple[Bundle, Sequence[CellSummary]]]) -> Iterator[Plot]:
+    """The thesis' comparisons, one figure an interval and QoS, a line a scenario; or all given where none applies."""
+    found = [(bundle, member) for bundle, summaries in read for member in summaries]
+    given = {member.cell.scenario for _, member in found}
+    pairings = [(tuple(s for s in chosen if s in given), metrics) for chosen, metrics in COMPARISONS]
+    applicable = dict.fromkeys(pairing for pairing in pairings if len(pairing[0]) > 1)
+    for chosen, metrics in applicable or [(tuple(sorted(given)), tuple(METRICS))]:
+        own = [(bundle, member) for bundle, member in found if member.cell.scenario in chosen]
+        for interval, qos in dict.fromkeys((member.cell.interval_ms, member.cell.qos) for _, member in own):
+            members = [(b, m) for b, m in own if (m.cell.interval_ms, m.cell.qos) == (interval, qos)]
+            scenarios = list(dict.fromkeys(m.cell.scenario for _, m in members))
+            labelled = [(_origin(b, m, members), b, m) for b, m in members]
+            title = f"Scenarios {', '.join(scenarios)}, a cycle every {interval} ms, QoS {qos}"
+            for metric in metrics if len(members) > 1 else ():
+                yield from _plot(f"cdf-{'-'.join(scenarios)}-{interval}ms-qos{qos}", title, metric, labelled)
+
+
+def _plot(name: str, title: str, metric: str, labelled: Sequence[tuple[str, Bundle, CellSummary]]) -> Iterator[Plot]:
+    """The figure of one metric, unless nothing was measured of it."""
+    curves = tuple(
+        Curve(label, member.distributions[metric], member.counts.lost, (int(bundle.plan["seed"]), member.cell.index))
+        for label, bundle, member in labelled
+        if metric in member.distributions
+    )
+    bundles = list({id(bundle): bundle for _, bundle, _ in labelled}.values())
+    notices = dict.fromkeys(line for bundle in bundles for line in conditions.notices(bundle))
+    footer = _footer(bundles, [member for *_, member in labelled])
+    if curves:
+        yield Plot(f"{name}-{metric}", title, metric, curves, footer, tuple(notices))
+
+
+def save(plot: Plot, folder: Path) -> list[Path]:
+    """Draws the figure in every format into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{plot.name}.{suffix}" for suffix in FORMATS]
+    with mpl.rc_context(STYLE):
+        figure = draw(plot)
+        for path, metadata in zip(paths, FORMATS.values(), strict=True):
+            figure.savefig(path, dpi=200, metadata=metadata)
+    return paths
+
+
+def draw(plot: Plot) -> Figure:
+    """The figure: distribution left, tail right, legend above, conditions below."""
+    figure = Figure(figsize=(7.2, 3.9))
+    body, tail = figure.subplots(1, 2)
+    styles = itertools.cycle(zip(itertools.cycle(COLOURS), itertools.cycle(LINES), strict=False))
+    for curve, (colour, line) in zip(plot.curves, styles, strict=False):
+        _draw_curve(body, tail, curve, colour, line)
+    _dress_body(body, plot)
+    _dress_tail(tail, plot)
+    _dress_figure(figure, body, plot)
+    return figure
+
+
+def points(distribution: Distribution) -> Integers:
+    """Indices (P,) of the values to draw: all of them, or as many as can be told apart.
+
+    Where thinned, they are spaced evenly in share for the body, and evenly in the logarithm of the remaining share for
+    the tail, so that of the slowest hundred answers each is kept.
+    """
+    size = len(distribution.values_us)
+    if size <= POINTS:
+        return np.arange(size)
+    even = np.linspace(0, distribution.total, POINTS)
+    tail = distribution.total - np.geomspace(1, distribution.total, POINTS)
+    ranks = np.union1d(even, tail)
+    return np.union1d(np.searchsorted(distribution.pooled, ranks).clip(0, size - 1), [0, size - 1])
+
+
+def _draw_curve(body: Axes, tail: Axes, curve: Curve, colour: str, line: object) -> None:
+    distribution = curve.distribution
+    keep = points(distribution)
+    x = distribution.values_us[keep] / 1000
+    below = distribution.pooled[keep] / distribution.total
+    beyond = 1 - (distribution.pooled - distribution.counts.sum(axis=0))[keep] / distribution.total
+    style: dict[str, Any] = {"color": colour, "linestyle": line}
+    label = f"{curve.label} ({_samples(curve)})"
+    body.plot(np.insert(x, 0, x[0]), np.insert(below, 0, 0), drawstyle="steps-post", label=label, **style)
+    tail.plot(x, beyond, drawstyle="steps-pre", **style)
+    tail.plot(x[-1:], beyond[-1:], marker="o", markersize=2.5, color=colour)
+    if len(distribution.repetitions) >= bootstrap.MINIMUM_REPETITIONS:
+        at, low, high = band(distribution, curve.seed)
+        body.fill_between(at / 1000, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
+        tail.fill_between(at / 1000, 1 - high, 1 - low, step="post", color=colour, alpha=0.16, linewidth=0)
+
+
+def _samples(curve: Curve) -> str:
+    lost = f", {curve.lost:,} lost" if curve.lost else ""
+    return f"n = {curve.distribution.total:,}{lost}"
+
+
+def band(distribution: Distribution, seed: tuple[int, ...]) -> tuple[Integers, Floats, Floats]:
+    """Latencies in µs, and the lower and upper 95 % bound of the share at or below each, across repetitions."""
+    keep = points(distribution)
+    even = np.linspace(0, len(keep) - 1, BAND_POINTS).astype(int)
+    keep = np.union1d(keep[even], keep[-BAND_POINTS:])
+    repetitions = len(distribution.repetitions)
+    weights = bootstrap.resample(repetitions, seed)
+    totals = (weights * distribution.counts.sum(axis=1)).sum(axis=1)
+    columns = distribution.cumulative[:, keep].T
+    shares = np.stack([(weights * column).sum(axis=1) / totals for column in columns], axis=1)
+    low, high = bootstrap.interval(shares, repetitions)
+    return distribution.values_us[keep], low, high
+
+
+def _dress_body(axes: Axes, plot: Plot) -> None:
+    start = min(int(curve.distribution.values_us[0]) for curve in plot.curves) / 1000
+    end = max(_quantile(curve.distribution, BODY) for curve in plot.curves) / 1000
+    margin = max((end - start) * 0.04, 0.001)
+    axes.set_xlim(start - margin, end + margin)
+    axes.set_ylim(0, 1)
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    axes.set_xlabel(f"{plot.metric} in ms")
+    axes.set_ylabel("answers at or below")
+    axes.grid(visible=True)
+
+
+def _dress_tail(axes: Axes, plot: Plot) -> None:
+    axes.set_yscale("log")
+    axes.set_xscale("log")
+    axes.set_ylim(0.8 / max(curve.distribution.total for curve in plot.curves), 1.2)
+    axes.yaxis.set_major_locator(LogLocator(numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:.7g} %"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    _log_milliseconds(axes)
+    axes.set_xlabel(f"{plot.metric} in ms, logarithmic")
+    axes.set_ylabel("answers at or beyond, logarithmic")
+    axes.grid(visible=True)
+
+
+def _log_milliseconds(axes: Axes) -> None:
+    """Plain numbers at 1, 2, 5 × 10ⁿ; more of them where the axis spans little."""
+    low, high = axes.get_xlim()
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 8 else MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _dress_figure(figure: Figure, axes: Axes, plot: Plot) -> None:
+    """Title, notices, legend and conditions, each at its distance in inches from the edge."""
+    handles, labels = axes.get_legend_handles_labels()
+    columns = max(1, min(4, LEGEND // max(map(len, labels))))
+    rows = math.ceil(len(labels) / columns)
+    width, height = figure.get_size_inches()
+
+    def at(right: float, up: float) -> tuple[float, float]:
+        return right / width, up / height
+
+    figure.text(*at(0.1, height - 0.1), f"{plot.title} — {METRICS[plot.metric]}", fontsize=9, weight="bold", va="top")
+    for i, notice in enumerate(plot.notices):
+        figure.text(*at(0.13, height - 0.36 - 0.22 * i), notice, fontsize=7, va="top", bbox=NOTICE)
+    down = 0.28 + 0.22 * len(plot.notices)
+    figure.legend(
+        handles, labels, loc="upper left", bbox_to_anchor=at(0.0, height - down), ncols=columns, fontsize=7.5,
+        handlelength=2.6, columnspacing=1.4, borderpad=0.3, labelspacing=0.35,
+    )  # fmt: skip
+    figure.text(*at(0.1, 0.08), "\n".join(plot.footer), fontsize=6.5, color="#505050", va="bottom", linespacing=1.35)
+    left, bottom = at(0.66, 0.55 + 0.125 * len(plot.footer))
+    right, top = at(width - 0.1, height - down - 0.16 - 0.17 * rows)
+    figure.subplots_adjust(left=left, bottom=bottom, right=right, top=top, wspace=0.28)
+
+
+def _quantile(distribution: Distribution, q: float) -> float:
+    everything = np.ones((1, len(distribution.repetitions)), dtype=np.int64)
+    return float(distribution.quantiles(q, everything)[0])
+
+
+def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[CellSummary]]]:
+    """(file name, title, members): cells that belong into one figure."""
+    for scenario in dict.fromkeys(summary.cell.scenario for summary in summaries):
+        own = [summary for summary in summaries if summary.cell.scenario == scenario]
+        if not any(summary.cell.arm for summary in own):
+            yield f"cdf-scenario-{scenario}", f"Scenario {scenario}", own
+            continue
+        for interval, qos in dict.fromkeys((summary.cell.interval_ms, summary.cell.qos) for summary in own):
+            members = [s for s in own if (s.cell.interval_ms, s.cell.qos) == (interval, qos)]
+            title = f"Scenario {scenario}, a cycle every {interval} ms, QoS {qos}"
+            yield f"cdf-scenario-{scenario}-{interval}ms-qos{qos}", title, members
+
+
+def _label(member: CellSummary, members: Sequence[CellSummary]) -> str:
+    """What tells this cell from the others of its figure."""
+    cell = member.cell
+    words = [cell.arm] if any(other.cell.arm for other in members) else [f"every {cell.interval_ms} ms"]
+    words += [f"QoS {cell.qos}"] if len({other.cell.qos for other in members}) > 1 else []
+    return ", ".join(words)
+
+
+def _origin(bundle: Bundle, member: CellSummary, members: Sequence[tuple[Bundle, CellSummary]]) -> str:
+    """The scenario, with its arm where it has one and its folder where another bundle has the same."""
+    cell = member.cell
+    words = [f"scenario {cell.scenario}", *([cell.arm] if cell.arm else [])]
+    twins = [m for _, m in members if (m.cell.scenario, m.cell.arm) == (cell.scenario, cell.arm)]
+    return ", ".join([*words, bundle.folder.resolve().name] if len(twins) > 1 else words)
+
+
+def _footer(bundles: Sequence[Bundle], members: Sequence[CellSummary]) -> tuple[str, ...]:
+    runs = dict.fromkeys(" · ".join(conditions.of_run(bundle)) for bundle in bundles)
+    cells = " · ".join(conditions.of_cells([member.cell for member in members]))
+    band_line = "shaded: 95 % interval across repetitions; the left axis ends at the slowest line's 98 % quantile"
+    return cells, *runs, band_line

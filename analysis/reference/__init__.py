@@ -1,0 +1,1 @@
+"""Latencies that others published, as data."""

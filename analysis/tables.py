@@ -1,0 +1,129 @@
+"""The table of a bundle, in Markdown for a file and by rich for a terminal: ours above the thesis', in ms."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from analysis import thesis
+from analysis.statistics import CellSummary, Estimate
+
+METRICS = ("T", "R", "O")
+STATISTICS = ("min", "avg", "p50", "p90", "p99", "p99.9", "max")
+COUNTS = ("offered", "ok", "late", "lost", "duplicate", "reordered")
+FAULTY = "†"
+THESIS = "thesis"
+
+_CELL = ("scenario", "arm", "interval", "QoS")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table before it is drawn: as many columns to the left as `labels` tells, numbers after them."""
+
+    title: str
+    header: tuple[str, ...]
+    labels: int
+    rows: tuple[tuple[str, ...], ...]
+
+
+def latencies(summaries: Sequence[CellSummary], *, intervals: bool) -> Grid:
+    """T, R and O of each cell, and the thesis' figures under each; `intervals` adds the 95 % intervals."""
+    rows = tuple(
+        row for summary in summaries for metric in METRICS for row in _metric_rows(summary, metric, intervals=intervals)
+    )
+    return _drop_empty(Grid("Latency in ms", (*_CELL, "metric", "n", *STATISTICS), 5, rows))
+
+
+def counts(summaries: Sequence[CellSummary]) -> Grid:
+    """Cycles offered, answered and lost."""
+    rows = tuple(
+        (*_cell(summary), str(summary.repetitions), *(str(getattr(summary.counts, name)) for name in COUNTS))
+        for summary in summaries
+    )
+    return _drop_empty(Grid("Cycles", (*_CELL, "repetitions", *COUNTS), 4, rows))
+
+
+def faults(summaries: Sequence[CellSummary]) -> tuple[str, ...]:
+    """One line for each published figure beside ours that contradicts itself."""
+    lines = {
+        f"{FAULTY} thesis, scenario {s.cell.scenario} at {s.cell.interval_ms} ms, QoS {s.cell.qos}, {metric}: "
+        f"{figure.fault}"
+        for s in summaries
+        for metric in METRICS
+        for statistic in STATISTICS
+        if (figure := thesis.published(s.cell, metric, statistic)) and figure.fault
+    }
+    return tuple(sorted(lines))
+
+
+def markdown(grid: Grid) -> str:
+    """A Markdown table under its title."""
+    rule = ["---"] * grid.labels + ["--:"] * (len(grid.header) - grid.labels)
+    lines = [f"## {grid.title}", "", _pipe(grid.header), _pipe(rule), *(_pipe(row) for row in grid.rows)]
+    return "\n".join(lines) + "\n"
+
+
+def show(grid: Grid, console: Console) -> None:
+    """Prints the table; what all rows share goes into its title, what the row above says is not repeated."""
+    shared = [i for i in range(grid.labels - 1) if len({row[i] for row in grid.rows}) == 1]
+    title = ", ".join([grid.title, *(f"{grid.header[i]} {grid.rows[0][i]}" for i in shared)])
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    keep = [i for i in range(len(grid.header)) if i not in shared]
+    for i in keep:
+        table.add_column(grid.header[i], justify="left" if i < grid.labels else "right", no_wrap=True)
+    above: tuple[str, ...] = ()
+    for row in grid.rows:
+        same = row[: grid.labels - 1] == above[: grid.labels - 1]
+        cells = ["" if same and i < grid.labels - 1 else row[i] for i in keep]
+        table.add_row(*cells, style="dim" if THESIS in row else None)
+        above = row
+    console.print(table)
+
+
+def _cell(summary: CellSummary) -> tuple[str, ...]:
+    cell = summary.cell
+    return cell.scenario, cell.arm, f"{cell.interval_ms} ms", str(cell.qos)
+
+
+def _metric_rows(summary: CellSummary, metric: str, *, intervals: bool) -> Iterator[tuple[str, ...]]:
+    estimates = summary.estimates.get(metric)
+    if estimates is None:
+        return
+    values = (_estimate(estimates.get(name), intervals=intervals) for name in STATISTICS)
+    yield *_cell(summary), metric, str(summary.distributions[metric].total), *values
+    figures = [thesis.published(summary.cell, metric, name) for name in STATISTICS]
+    if any(figures):
+        yield *_cell(summary), THESIS, "", *(_published(figure) for figure in figures)
+
+
+def _estimate(estimate: Estimate | None, *, intervals: bool) -> str:
+    if estimate is None:
+        return ""
+    value = milliseconds(estimate.value_us)
+    if not intervals or estimate.low_us is None or estimate.high_us is None:
+        return value
+    return f"{value} [{milliseconds(estimate.low_us)}, {milliseconds(estimate.high_us)}]"
+
+
+def _published(figure: thesis.Published | None) -> str:
+    return "" if figure is None else milliseconds(figure.value_us) + (FAULTY if figure.fault else "")
+
+
+def milliseconds(value_us: float) -> str:
+    """µs as ms, to the µs."""
+    return f"{value_us / 1000:.3f}"
+
+
+def _drop_empty(grid: Grid) -> Grid:
+    """Without columns that say nothing in any row, such as `arm` where there are no arms."""
+    keep = [i for i in range(len(grid.header)) if any(row[i] for row in grid.rows) or not grid.rows]
+    labels = sum(i < grid.labels for i in keep)
+    rows = tuple(tuple(row[i] for i in keep) for row in grid.rows)
+    return Grid(grid.title, tuple(grid.header[i] for i in keep), labels, rows)
+
+
+def _pipe(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control loop: asks for a temperature on an open-loop schedule and takes T.
+
+By hand, it runs one repetition and prints what it saw:
+
+    docker compose run --rm control-loop --interval-ms 20 --messages 100
+
+For the runner (`--jobs`) it reads one job a line from standard input, as JSON with the fields of `schedule.Job`, and
+answers with JSON lines: `ready` (connected, the whole stand answers), `samples` (rows so far), `done`, or `failed`.
+End of input, a line `stop`, or SIGTERM ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from paho.mqtt.client import MQTTMessage
+
+from clients.connection import Connection, ConnectionLostError, sharpen_timers
+from clients.schedule import Job, Row, Schedule
+from clients.wire import Answer, Request, WireError, answer_topic, request_topic
+
+PROBE_REPETITION = 0
+"""Repetitions count from 1; the requests that ask whether the stand answers at all carry 0."""
+
+_REPORT_EVERY_NS = 1_000_000_000
+# A report costs some 100 µs: only where the next request is this far away.
+_REPORT_SLACK_NS = 4_000_000
+
+
+class ControlLoop:
+    """Runs repetitions, each on a connection of its own."""
+
+    def __init__(self, host: str, port: int, *, nodelay: bool, emit: Callable[..., None]) -> None:
+        self._emit = emit
+        self._address = (host, port)
+        self._nodelay = nodelay
+        self._schedule: Schedule | None = None
+        self._probe_answered = False
+        self._malformed = 0
+        self._reported = 0
+        self._report_ns = 0
+        self._jobs_fd: int | None = None
+
+    def run(self, job: Job, *, patience_s: float, jobs_fd: int | None = None) -> None:
+        """Run one repetition and emit its events; raise ConnectionLostError when the stand does not answer."""
+        self._jobs_fd = jobs_fd
+        self._schedule, self._probe_answered, self._malformed, self._reported = None, False, 0, 0
+        connection = self._connect(patience_s, job.run)
+        granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
+        self._probe(connection, job, patience_s)
+        self._emit(event="ready", granted_qos=granted)
+        gc.collect()
+        gc.disable()  # a collection in the middle of a cycle would be measured as latency of the broker
+        schedule = self._schedule = Schedule(job)
+        self._report_ns = time.monotonic_ns() + _REPORT_EVERY_NS
+        cpu_s, began_ns = time.process_time(), time.monotonic_ns()
+        complete, lost = False, None
+        try:
+            complete = schedule.run(connection, self._idle)
+        except ConnectionLostError as error:
+            lost = str(error)
+        finally:
+            gc.enable()
+        elapsed_s = (time.monotonic_ns() - began_ns) / 1e9
+        self._emit(event="samples", rows=schedule.rows(self._reported) + schedule.duplicate_rows())
+        self._emit(
+            event="done", complete=complete, connection_lost=lost, elapsed_s=elapsed_s,
+            cpu_s=time.process_time() - cpu_s, foreign=schedule.foreign, malformed=self._malformed,
+        )  # fmt: skip
+        if lost is None:
+            connection.close()
+
+    def _connect(self, patience_s: float, run: str) -> Connection:
+        give_up = time.monotonic() + patience_s
+        while True:
+            connection = Connection(
+                *self._address, client_id=f"control-loop-{run}", nodelay=self._nodelay, on_message=self._on_message
+            )
+            try:
+                connection.open(timeout_s=1.0)
+            except OSError as error:
+                # The broker of this repetition may still be starting.
+                if time.monotonic() > give_up:
+                    host, port = self._address
+                    raise ConnectionLostError(f"no broker at {host}:{port} within {patience_s:g} s: {error}") from error
+                time.sleep(0.02)
+            else:
+                return connection
+
+    def _probe(self, connection: Connection, job: Job, patience_s: float) -> None:
+        """Ask until the Pi and its board answer once: only then is the stand complete."""
+        give_up = time.monotonic() + patience_s
+        sequence = 0
+        while not self._probe_answered:
+            if time.monotonic() > give_up:
+                raise ConnectionLostError(f"broker reached, but no answer from Pi and board within {patience_s:g} s")
+            connection.publish(
+                request_topic(job.run), Request(job.run, PROBE_REPETITION, sequence, job.qos_answer).encode(), job.qos
+            )
+            sequence += 1
+            until_ns = time.monotonic_ns() + 50_000_000
+            while not self._probe_answered and time.monotonic_ns() < until_ns:
+                connection.wait(until_ns)
+
+    def _on_message(self, message: MQTTMessage) -> None:
+        received_ns = time.monotonic_ns()  # T ends here, when the answer reaches the application.
+        try:
+            answer = Answer.decode(bytes(message.payload))
+        except WireError:
+            self._malformed += 1
+            return
+        if self._schedule is not None:
+            self._schedule.receive(answer, received_ns)
+        elif answer.outcome == "ok":
+            self._probe_answered = True
+
+    def _idle(self, until_ns: int) -> bool:
+        now_ns = time.monotonic_ns()
+        if now_ns < self._report_ns or until_ns - now_ns < _REPORT_SLACK_NS or self._schedule is None:
+            return True
+        self._report_ns = now_ns + _REPORT_EVERY_NS
+        rows = self._schedule.rows(self._reported, answered_only=True)
+        self._reported += len(rows)
+        self._emit(event="samples", rows=rows)
+        return self._jobs_fd is None or not select.select([self._jobs_fd], [], [], 0)[0]
+
+
+def print_json(**event: Any) -> None:
+    """Write one JSON line to standard output, at once."""
+    sys.stdout.write(json.dumps(event, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def serve_jobs(loop: ControlLoop, patience_s: float) -> None:
+    """Run the jobs that come on standard input until it ends or says stop."""
+    print_json(event="waiting")
+    pending = b""
+    fd = sys.stdin.fileno()
+    while True:
+        while b"\n" in pending:
+            line, _, pending = pending.partition(b"\n")
+            if line == b"stop":
+                return
+            try:
+                loop.run(Job(**json.loads(line)), patience_s=patience_s, jobs_fd=fd)
+            except OSError as error:
+                print_json(event="failed", reason=str(error))
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            return
+        pending += chunk
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and run; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="control-loop", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--broker", default=os.environ.get("BROKER_HOST", "broker"), help="host name or address")
+    parser.add_argument("--port", type=int, default=int(os.environ.get("BROKER_PORT", "1883")))
+    parser.add_argument("--tcp", choices=("nodelay", "nagle"), default=os.environ.get("TCP", "nodelay"))
+    parser.add_argument("--patience-s", type=float, default=30.0, help="how long to wait for broker, Pi and board")
+    parser.add_argument("--jobs", action="store_true", help="read jobs from standard input (for the runner)")
+    parser.add_argument("--interval-ms", type=float, default=20.0)
+    parser.add_argument("--messages", type=int, default=100)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--qos", type=int, choices=(0, 1, 2), default=0)
+    parser.add_argument("--timeout-ms", type=int, default=1000)
+    options = parser.parse_args(arguments)
+    # As an exception it unwinds through the job, whose samples so far are written before the process ends.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    sharpen_timers()
+    try:
+        if not options.jobs:
+            return _once(options)
+        loop = ControlLoop(options.broker, options.port, nodelay=options.tcp == "nodelay", emit=print_json)
+        serve_jobs(loop, options.patience_s)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _once(options: argparse.Namespace) -> int:
+    """Run one repetition by hand and print its figures."""
+    rows: list[Row] = []
+
+    def collect(**event: Any) -> None:
+        rows.extend(event.get("rows", ()))
+
+    job = Job(
+        run=os.urandom(4).hex(), repetition=1, interval_ms=options.interval_ms, messages=options.messages,
+        warmup=options.warmup, qos=options.qos, qos_answer=options.qos, timeout_ms=options.timeout_ms,
+    )  # fmt: skip
+    try:
+        ControlLoop(options.broker, options.port, nodelay=options.tcp == "nodelay", emit=collect).run(
+            job, patience_s=options.patience_s
+        )
+    except OSError as error:
+        print(f"control-loop: {error}", file=sys.stderr)
+        return 1
+    answered = [row for row in rows[job.warmup :] if row[3] is not None and not row[7]]
+    t_us = sorted((row[3] - row[2]) // 1000 for row in answered)  # type: ignore[operator]
+    r_us = sorted(row[4] for row in answered)  # type: ignore[type-var]
+    print(f"{len(answered)} of {job.messages} answered by board {answered[0][6] if answered else '-'}")
+    for name, values in (("T", t_us), ("R", r_us)):
+        if values:
+            middle, tail = values[len(values) // 2], values[len(values) * 99 // 100]
+            print(f"{name} µs: min {values[0]}, p50 {middle}, p99 {tail}, max {values[-1]}")
+    return 0 if len(answered) == job.messages else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

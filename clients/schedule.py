@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The open-loop cycle: where requests leave on a fixed schedule and T is taken.
+
+Send times are fixed before the first request, `start + sequence * interval` on CLOCK_MONOTONIC, whatever the
+answers do; a late answer therefore never delays, and so never hides, the cycles behind it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from clients.connection import Connection
+from clients.wire import Answer, Request, request_topic
+
+LINGER_NS = 20_000_000
+"""How long to listen on after the last answer, for an answer that comes twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One repetition to run. Times in ms; `warmup` cycles come before the `messages` that count."""
+
+    run: str
+    repetition: int
+    interval_ms: float
+    messages: int
+    warmup: int
+    qos: int
+    qos_answer: int
+    timeout_ms: int
+
+
+@dataclass(slots=True)
+class Cycle:
+    """What became of one request; times in ns of CLOCK_MONOTONIC."""
+
+    intended_ns: int
+    sent_ns: int | None = None
+    received_ns: int | None = None
+    r_us: int | None = None
+    outcome: str | None = None
+    board: str | None = None
+
+
+Row = list[int | str | bool | None]
+"""sequence, intended_ns, sent_ns, received_ns, r_us, outcome, board, duplicate."""
+
+
+@dataclass
+class Schedule:
+    """One repetition in flight: sends what is due, matches what arrives by its sequence."""
+
+    job: Job
+    cycles: list[Cycle] = field(default_factory=list)
+    duplicates: list[tuple[int, Cycle]] = field(default_factory=list)
+    foreign: int = 0
+    """Answers of another run or repetition, e.g. one that outlived its own repetition."""
+    missing: int = 0
+    next_sequence: int = 0
+
+    def __post_init__(self) -> None:
+        total = self.job.warmup + self.job.messages
+        interval_ns = round(self.job.interval_ms * 1_000_000)
+        # 20 ms ahead, so that the first cycle is as punctual as the others.
+        start_ns = time.monotonic_ns() + 20_000_000
+        self.cycles = [Cycle(start_ns + sequence * interval_ns) for sequence in range(total)]
+        self.missing = total
+        self._topic = request_topic(self.job.run)
+
+    def receive(self, answer: Answer, received_ns: int) -> None:
+        """File an answer under its cycle. `received_ns` is the end of T."""
+        mine = answer.run == self.job.run and answer.repetition == self.job.repetition
+        if not mine or answer.sequence >= self.next_sequence:
+            self.foreign += 1
+            return
+        cycle = self.cycles[answer.sequence]
+        if cycle.received_ns is not None:
+            again = Cycle(cycle.intended_ns, cycle.sent_ns)
+            self.duplicates.append((answer.sequence, again))
+            cycle = again
+        else:
+            self.missing -= 1
+        cycle.received_ns = received_ns
+        cycle.r_us = answer.r_us
+        cycle.outcome = answer.outcome
+        cycle.board = answer.board
+
+    def run(self, connection: Connection, idle: Callable[[int], bool]) -> bool:
+        """Send every request at its time and listen until all is answered or given up; False when cut short.
+
+        `idle(until_ns)` is called after each wake-up that finds nothing due before `until_ns`; it returns False to
+        cut the repetition short. Raises ConnectionLostError when the broker goes.
+        """
+        job = self.job
+        cycles = self.cycles
+        while self.next_sequence < len(cycles):
+            sequence = self.next_sequence
+            cycle = cycles[sequence]
+            if time.monotonic_ns() < cycle.intended_ns:
+                connection.wait(cycle.intended_ns)
+                if not idle(cycle.intended_ns):
+                    return False
+                continue
+            payload = Request(job.run, job.repetition, sequence, job.qos_answer).encode()
+            self.next_sequence += 1
+            sent_ns = time.monotonic_ns()  # T starts here, before the message is handed to the MQTT client,
+            if connection.publish(self._topic, payload, job.qos):
+                cycle.sent_ns = sent_ns
+        # An answer is late after timeout_ms; listening twice as long tells late from lost.
+        give_up_ns = time.monotonic_ns() + 2 * job.timeout_ms * 1_000_000
+        while self.missing and time.monotonic_ns() < give_up_ns:
+            connection.wait(give_up_ns)
+            if not idle(give_up_ns):
+                return False
+        linger_ns = time.monotonic_ns() + LINGER_NS
+        while time.monotonic_ns() < linger_ns:
+            connection.wait(linger_ns)
+        return True
+
+    def rows(self, first: int = 0, *, answered_only: bool = False) -> list[Row]:
+        """The cycles from `first` on, up to the first unanswered one where `answered_only`."""
+        rows: list[Row] = []
+        for sequence in range(first, len(self.cycles)):
+            cycle = self.cycles[sequence]
+            if answered_only and cycle.received_ns is None:
+                break
+            rows.append(_row(sequence, cycle, duplicate=False))
+        return rows
+
+    def duplicate_rows(self) -> list[Row]:
+        """One row for every answer to a cycle that had one."""
+        return [_row(sequence, cycle, duplicate=True) for sequence, cycle in self.duplicates]
+
+
+def _row(sequence: int, cycle: Cycle, *, duplicate: bool) -> Row:
+    return [
+        sequence, cycle.intended_ns, cycle.sent_ns, cycle.received_ns,
+        cycle.r_us, cycle.outcome, cycle.board, duplicate,
+    ]  # fmt: skip

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A Debian base image without a registry: base-image.sh TAG. Needs root on Debian or Ubuntu.
+set -euo pipefail
+tag=$1
+suite=trixie
+
+refuse() { printf 'base-image: %s\n' "$*" >&2; exit 2; }
+[ "$(id -u)" = 0 ] || refuse "no registry answers, and building a base image from Debian packages needs root"
+command -v apt-get >/dev/null || refuse "no registry answers, and this host has no Debian packages to build a base image from"
+command -v mmdebstrap >/dev/null || { apt-get update -qq; apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; }
+
+# The host's own mirror, from either format of apt sources.
+mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb +(\[[^]]*\] +)?([^ ]+).*/\2/p' \
+  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true)
+[ -n "$mirror" ] || refuse "no Debian mirror in this host's apt sources"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mmdebstrap --quiet --variant=minbase --include=ca-certificates "$suite" "$work/base.tar" "$mirror"
+docker import "$work/base.tar" "$tag" >/dev/null

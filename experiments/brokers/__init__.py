@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The broker under test. One file a kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from experiments.errors import BadInputError
+from experiments.registry import Registry
+
+REGISTRY: Registry[type[Broker]] = Registry(__name__)
+
+
+class Broker:
+    """A kind of broker; subclasses say how each placement gets it."""
+
+    kind: ClassVar[str]
+    in_docker: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        REGISTRY.add(cls.kind, cls)
+
+    def available_on_host(self) -> bool:
+        """Say whether `host_command` can run on this machine."""
+        raise NotImplementedError
+
+    def host_command(self, port: int, *, nodelay: bool, folder: Path) -> list[str]:
+        """The command that serves 127.0.0.1:`port`; may write its configuration to `folder`."""
+        raise NotImplementedError
+
+    def version_on_host(self) -> str:
+        """What the bundle records."""
+        raise NotImplementedError
+
+
+def parse(text: str) -> Broker:
+    """Read a broker's name; raise BadInputError."""
+    kinds = REGISTRY.all()
+    if text not in kinds:
+        raise BadInputError("BROKER", text, f"allowed are {', '.join(kinds)}")
+    return kinds[text]()
+
+
+def on_this_host() -> Broker:
+    """The machine's own mosquitto if it has one, else the broker that came with our Python packages."""
+    mosquitto = parse("mosquitto")
+    return mosquitto if mosquitto.available_on_host() else parse("amqtt")

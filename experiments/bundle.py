@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the bundle (docs/bundle.md) so that a kill at any moment leaves a readable one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMA_VERSION = 1
+
+SAMPLES = pa.schema([
+    ("scenario", pa.string()), ("arm", pa.string()), ("interval_ms", pa.int64()), ("qos", pa.int64()),
+    ("repetition", pa.int64()), ("sequence", pa.int64()), ("warmup", pa.bool_()),
+    ("intended_ns", pa.int64()), ("sent_ns", pa.int64()), ("received_ns", pa.int64()),
+    ("t_us", pa.int64()), ("r_us", pa.int64()), ("o_us", pa.int64()),
+    ("status", pa.string()), ("cause", pa.string()), ("board", pa.string()),
+])  # fmt: skip
+
+_CHECKED = ("bundle.json", "samples.parquet", "resources.parquet", "compose.yml")
+
+
+def utc_now() -> str:
+    """ISO 8601 with microseconds."""
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class BundleWriter:
+    """One run's folder. `facts` is bundle.json; change it, then `save`."""
+
+    def __init__(self, results: Path, name: str, facts: dict[str, Any]) -> None:
+        stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
+        self.folder = _create(results, f"{stamp}-{name}")
+        (self.folder / "logs").mkdir()
+        self.facts: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION, "name": name, "status": "partial", "reason": "not ended",
+            "started_utc": utc_now(), "ended_utc": None, **facts, "repetitions": [],
+        }  # fmt: skip
+        self._samples = SAMPLES.empty_table()
+        self.add_samples([])
+        self.save()
+        latest = results / "latest"
+        fresh = results / f".latest-{os.getpid()}"
+        fresh.symlink_to(self.folder.name)
+        fresh.replace(latest)
+
+    def add_samples(self, rows: list[dict[str, Any]]) -> None:
+        """Append one repetition's samples; they are on disk when this returns."""
+        self._samples = pa.concat_tables([self._samples, pa.Table.from_pylist(rows, SAMPLES)]).combine_chunks()
+        scratch = self.folder / ".samples.parquet"
+        pq.write_table(self._samples, scratch, compression="zstd")
+        scratch.replace(self.folder / "samples.parquet")
+
+    def save(self) -> None:
+        """Write bundle.json as it stands."""
+        scratch = self.folder / ".bundle.json"
+        scratch.write_text(json.dumps(self.facts, indent=1, ensure_ascii=False) + "\n")
+        scratch.replace(self.folder / "bundle.json")
+
+    def close(self, status: str, reason: str | None) -> None:
+        """Say how the run ended, and seal the files with their checksums."""
+        self.facts |= {"status": status, "reason": reason, "ended_utc": utc_now()}
+        self.save()
+        sums = [
+            f"{hashlib.sha256((self.folder / name).read_bytes()).hexdigest()}  {name}\n"
+            for name in _CHECKED
+            if (self.folder / name).exists()
+        ]
+        (self.folder / "SHA256SUMS").write_text("".join(sums))
+
+
+def _create(results: Path, name: str) -> Path:
+    results.mkdir(parents=True, exist_ok=True)
+    for attempt in range(100):
+        folder = results / (name if attempt == 0 else f"{name}-{attempt + 1}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise FileExistsError(results / name)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What else went on on this host during a repetition, so that a noisy one is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+class NoiseMeter:
+    """From the moment it is made, what share of this host's CPU time was stolen by its hypervisor."""
+
+    def __init__(self) -> None:
+        self._began = _cpu_ticks()
+
+    def read(self) -> dict[str, Any]:
+        """Give steal as a share of all CPUs' time since then, in percent; None where the kernel does not count it."""
+        if not self._began:
+            return {"steal_percent": None}
+        passed = [now - then for now, then in zip(_cpu_ticks(), self._began, strict=True)]
+        return {"steal_percent": round(100 * passed[7] / max(1, sum(passed[:8])), 2)}
+
+
+def lateness(rows: list[dict[str, Any]]) -> dict[str, float | None]:
+    """How late requests left (sent − intended, µs) over a repetition's counted cycles: p50, p99 (nearest rank), max."""
+    late_us = sorted(
+        (row["sent_ns"] - row["intended_ns"]) / 1000
+        for row in rows
+        if row["sent_ns"] is not None and not row["warmup"] and row["status"] != "duplicate"
+    )
+    if not late_us:
+        return {"p50": None, "p99": None, "max": None}
+    rank = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+    return {name: round(late_us[max(0, -int(-share * len(late_us) // 1) - 1)], 1) for name, share in rank.items()}
+
+
+def _cpu_ticks() -> list[int]:
+    """/proc/stat's first line: user nice system idle iowait irq softirq steal …, in ticks (proc_stat(5))."""
+    try:
+        return [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement `docker`: Compose brings the stand up, the engine's API does what must be quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+from docker.models.containers import Container
+from docker.utils.socket import frames_iter
+
+from experiments import images
+from experiments.errors import BadInputError, StandError
+from experiments.placements import Channel, cpu_sets
+from experiments.plan import Conditions
+
+ROOT = Path(__file__).parents[2]
+COMPOSE_FILE = ROOT / "docker-compose.yml"
+LABEL = "testbed.run"
+_ECHO_PORT = 7007
+
+
+class _AttachedChannel(Channel):
+    """The attached standard streams of the control loop's container."""
+
+    def __init__(self, container: Container, log: Path) -> None:
+        super().__init__()
+        stream: Any = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        self._socket = getattr(stream, "_sock", stream)
+        self._socket.settimeout(None)
+        self._log = log
+        self.feed(self._lines(stream))
+
+    def send(self, line: bytes) -> None:
+        """Write to the container's standard input."""
+        self._socket.sendall(line + b"\n")
+
+    def _lines(self, stream: Any) -> Iterator[bytes]:
+        pending = b""
+        with self._log.open("ab", buffering=0) as log:
+            for kind, data in frames_iter(stream, tty=False):  # type: ignore[no-untyped-call]
+                if kind == 2:  # standard error
+                    log.write(data)
+                    continue
+                *lines, pending = (pending + data).split(b"\n")
+                yield from lines
+
+
+class DockerStand:
+    """The stand as one Compose project, named after the run."""
+
+    name = "docker"
+
+    def __init__(self) -> None:
+        self._engine = docker.from_env()
+        self._folder = Path()
+        self._project = ""
+        self._environment: dict[str, str] = {}
+        self._conditions: Conditions | None = None
+        self._channel: Channel | None = None
+
+    def check(self, conditions: Conditions) -> None:
+        """Whatever Compose and the images offer can be had."""
+        del conditions
+
+    def prepare(self, folder: Path, run: str) -> dict[str, Any]:
+        """Pull or build the images; ask the engine what it is."""
+        self._folder, self._project = folder, f"testbed-{run}"
+        host_cpus, pi_cpus = cpu_sets()
+        found = images.ensure(self._engine)
+        self._environment = os.environ | found.environment | {
+            "TESTBED_PROJECT": self._project, "TESTBED_RUN": run, "HOST_CPUS": host_cpus, "PI_CPUS": pi_cpus,
+        }  # fmt: skip
+        version = self._engine.version()
+        return {
+            "images": found.record(self._engine),
+            "engine": {
+                "version": version["Version"],
+                "api": version["ApiVersion"],
+                "compose": compose_version(),
+                "storage": self._engine.info()["Driver"],
+            },
+            "cpus": {"host": host_cpus, "pi": pi_cpus},
+        }
+
+    def up(self, conditions: Conditions) -> Channel:
+        """Let Compose create or recreate what these conditions change."""
+        if self._channel is None or conditions != self._conditions:
+            override = self._folder / "override.json"
+            override.write_text(json.dumps(_override(conditions), indent=1))
+            self._environment |= {"TCP": conditions.tcp, "BOARD": conditions.board.kind}
+            self._compose("config", "--output", str(self._folder / "compose.yml"))
+            services = ["broker", "pi", "control-loop"] + (["board"] if conditions.board.serves else [])
+            self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
+            self._channel = _AttachedChannel(
+                self._container("control-loop"), self._folder / "logs" / "control-loop.log"
+            )
+            self._conditions = conditions
+        return self._channel
+
+    def fresh_broker(self) -> None:
+        """Restart its container: it persists nothing, so the new process knows nothing of the old."""
+        broker = self._container("broker")
+        # It has no state to save and paho sees the reset at once: no reason to wait for a graceful end.
+        broker.kill("KILL")
+        broker.start()
+
+    def floor_us(self) -> list[int]:
+        """Echo between the very containers that the cycles will run in."""
+        self._container("pi").exec_run(["python3", "-m", "clients.echo", "serve", str(_ECHO_PORT)], detach=True)
+        code, output = self._container("control-loop").exec_run(
+            ["python3", "-m", "clients.echo", "ask", "pi", str(_ECHO_PORT), "100", "5"]
+        )
+        said = output if isinstance(output, bytes) else b"".join(output)
+        if code:
+            raise StandError(
+                f"the TCP echo between control loop and Pi failed: {said.decode(errors='replace').strip()}"
+            )
+        return [int(value) for value in json.loads(said)]
+
+    def down(self) -> None:
+        """Keep the logs, then remove containers, network and volume."""
+        if not self._project:
+            return
+        self._save_logs()
+        remove(self._engine, self._project)
+
+    def _container(self, service: str) -> Container:
+        try:
+            return self._engine.containers.get(f"{self._project}-{service}-1")
+        except docker.errors.NotFound:
+            raise StandError(f"the container of {service} is gone") from None
+
+    def _compose(self, *arguments: str) -> None:
+        command = ["docker", "compose", "--file", str(COMPOSE_FILE), "--file", str(self._folder / "override.json")]
+        # A session of its own: Ctrl-C is for us, and we take the stand down in order.
+        done = subprocess.run(
+            [*command, "--profile", "*", *arguments],
+            env=self._environment, capture_output=True, text=True, check=False, start_new_session=True,
+        )  # fmt: skip
+        if done.returncode:
+            raise StandError(f"docker compose {arguments[0]} failed: {_last_line(done.stderr)}")
+
+    def _save_logs(self) -> None:
+        for container in self._engine.containers.list(all=True, filters=_of_project(self._project)):
+            service = container.labels.get("com.docker.compose.service", container.name)
+            if service != "control-loop":  # its standard error is kept as it comes
+                (self._folder / "logs" / f"{service}.log").write_bytes(container.logs())
+
+
+def _override(conditions: Conditions) -> dict[str, Any]:
+    services: dict[str, Any] = {"control-loop": {"command": ["--jobs"], "logging": {"driver": "none"}}}
+    for service, extra in conditions.board.compose().items():
+        services[service] = services.get(service, {}) | extra
+    return {"services": services}
+
+
+def engine_answers() -> str | None:
+    """None when Docker and Compose v2 answer; else why not, in a few words."""
+    try:
+        docker.from_env(timeout=10).ping()
+    except (docker.errors.DockerException, OSError):
+        return "no container engine answers"
+    return None if compose_version() else "the engine answers, but has no Compose v2"
+
+
+def compose_version() -> str | None:
+    """Compose v2's version, None without it."""
+    try:
+        done = subprocess.run(["docker", "compose", "version", "--short"], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() or None
+
+
+def require() -> DockerStand:
+    """Give the placement, or say what it lacks; raise BadInputError."""
+    lacking = engine_answers()
+    if lacking:
+        raise BadInputError("PLACEMENT", "docker", f"{lacking}; `make engine`, or say PLACEMENT=host")
+    return DockerStand()
+
+
+def leftover_projects(engine: docker.DockerClient) -> set[str]:
+    """Compose projects of ours that still have a container, a network or a volume."""
+    labelled: dict[str, str | list[str] | bool] = {"label": LABEL}
+    resources = [
+        *engine.containers.list(all=True, filters=labelled, ignore_removed=True),
+        *engine.networks.list(filters=labelled),
+        *engine.volumes.list(filters=labelled),
+    ]
+    return {
+        (resource.attrs.get("Labels") or resource.attrs.get("Config", {}).get("Labels"))["com.docker.compose.project"]
+        for resource in resources
+    }
+
+
+def remove(engine: docker.DockerClient, project: str) -> None:
+    """Remove everything of one Compose project, at once."""
+    for container in engine.containers.list(all=True, filters=_of_project(project), ignore_removed=True):
+        container.remove(force=True, v=True)
+    for network in engine.networks.list(filters=_of_project(project)):
+        network.remove()
+    for volume in engine.volumes.list(filters=_of_project(project)):
+        volume.remove(force=True)
+
+
+def _of_project(project: str) -> dict[str, str | list[str] | bool]:
+    return {"label": f"com.docker.compose.project={project}"}
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"

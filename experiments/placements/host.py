@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement `host`: the same stand as plain processes on loopback, for a machine without an engine.
+
+Also what Docker is compared against, to see what Docker itself costs.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+from experiments import brokers
+from experiments.brokers import Broker
+from experiments.errors import BadInputError, StandError
+from experiments.placements import Channel, cpu_sets
+from experiments.plan import Conditions
+
+ROOT = Path(__file__).parents[2]
+_CONFINED = Path(__file__).with_name("confined.py")
+
+
+class _PipeChannel(Channel):
+    """The pipes of the control loop's process."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin = process.stdin
+        self.feed(iter(process.stdout.readline, b""))
+
+    def send(self, line: bytes) -> None:
+        """Write to the process's standard input."""
+        self._stdin.write(line + b"\n")
+        self._stdin.flush()
+
+
+class HostStand:
+    """The stand as child processes, which die with us whatever kills us."""
+
+    name = "host"
+
+    def __init__(self, broker: str | None) -> None:
+        self._broker: Broker = brokers.parse(broker) if broker else brokers.on_this_host()
+        self._folder = Path()
+        self._port = 0
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._conditions: Conditions | None = None
+        self._channel: Channel | None = None
+        self._host_cpus, self._pi_cpus = cpu_sets()
+
+    def check(self, conditions: Conditions) -> None:
+        """Only what this machine has can be had."""
+        if not self._broker.available_on_host():
+            raise BadInputError(
+                "BROKER", self._broker.kind, "not installed on this host; leave BROKER out to use amqtt"
+            )
+        if conditions.tcp == "nagle" and self._broker.kind == "amqtt":
+            raise BadInputError(
+                "TCP", "nagle", "aMQTT always switches Nagle off; install mosquitto, or PLACEMENT=docker"
+            )
+
+    def prepare(self, folder: Path, run: str) -> dict[str, Any]:  # noqa: ARG002
+        """Choose a free port; there is nothing to build."""
+        self._folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self._port = probe.getsockname()[1]
+        return {
+            "images": {
+                "broker": {"origin": "this host", "versions": {self._broker.kind: self._broker.version_on_host()}}
+            },
+            "engine": None,
+            "cpus": {"host": self._host_cpus, "pi": self._pi_cpus},
+        }
+
+    def up(self, conditions: Conditions) -> Channel:
+        """Start broker, board, Pi and control loop anew when the conditions change."""
+        if self._channel is None or conditions != self._conditions:
+            self.down()
+            self._conditions = conditions
+            self.fresh_broker()
+            port = conditions.board.on_host(self._start_board)
+            client = ["--broker", "127.0.0.1", "--port", str(self._port), "--tcp", conditions.tcp]
+            bridge = ["--board", conditions.board.kind, *(["--serial", port] if port else [])]
+            self._start("pi", [sys.executable, "-m", "rpi", *client, *bridge], self._pi_cpus)
+            loop = [sys.executable, "-m", "clients.control_loop", "--jobs", *client]
+            self._channel = _PipeChannel(self._start("control-loop", loop, self._host_cpus, piped=True))
+        return self._channel
+
+    def fresh_broker(self) -> None:
+        """End the broker's process and start another."""
+        assert self._conditions is not None
+        self._stop("broker")
+        nodelay = self._conditions.tcp == "nodelay"
+        command = self._broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
+        self._start("broker", command, self._host_cpus)
+
+    def floor_us(self) -> list[int]:
+        """Echo over loopback between the same two sets of CPUs."""
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = str(probe.getsockname()[1])
+        self._start("echo", [sys.executable, "-m", "clients.echo", "serve", port], self._pi_cpus)
+        asked = self._start(
+            "echo-client",
+            [sys.executable, "-m", "clients.echo", "ask", "127.0.0.1", port, "100", "5"],
+            self._host_cpus,
+            piped=True,
+        )
+        said, _ = asked.communicate(timeout=30)
+        self._stop("echo")
+        return [int(value) for value in json.loads(said)]
+
+    def down(self) -> None:
+        """End every process we started."""
+        for name in list(self._processes):
+            self._stop(name)
+        self._channel = None
+
+    def _start_board(self, command: list[str]) -> str:
+        process = self._start("board", command, self._pi_cpus, piped=True)
+        assert process.stdout is not None
+        line = process.stdout.readline().decode().split()
+        if len(line) != 2 or line[0] != "ready":
+            raise StandError("the board did not start; see logs/board.log")
+        return line[1]
+
+    def _start(self, name: str, command: list[str], cpus: str, *, piped: bool = False) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE if piped else subprocess.DEVNULL
+        with (self._folder / "logs" / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-S", str(_CONFINED), cpus, *command],
+                cwd=ROOT, stdin=pipe, stdout=pipe if piped else log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        return self._processes[name]
+
+    def _stop(self, name: str) -> None:
+        process = self._processes.pop(name, None)
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for pipe in (process.stdin, process.stdout):
+            _close(pipe)
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    try:
+        if pipe is not None:
+            pipe.close()
+    except OSError:
+        return  # the other end is gone: nothing is left to flush

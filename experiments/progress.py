@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees while a run measures: a bar with running quantiles and an ETA; in a pipe, nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from experiments.plan import Cell, Plan
+
+
+class RunProgress:
+    """Shows the repetitions of a plan going by. Redraws only when told something: a timer would disturb the run."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        self._plan = plan
+        self._left_s = sum(plan.scheduled_s(plan.cells[cell]) for cell, _ in plan.order())
+        self._between_s = 0.5  # what a repetition costs beyond its schedule; learnt as it goes
+        self._left = len(plan.order())
+        self._t_us: dict[Cell, list[int]] = defaultdict(list)
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[cell]}"),
+            TextColumn("[cyan]{task.fields[running]}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[eta]}"),
+            console=console,
+            auto_refresh=False,
+            expand=True,
+            disable=not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task(plan.name, total=self._left, cell="", running="", eta="")
+
+    def __enter__(self) -> RunProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _value: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def begin(self, cell: Cell) -> None:
+        """A repetition of this cell starts."""
+        self._show(cell)
+
+    def samples(self, cell: Cell, t_us: list[int]) -> None:
+        """Answers came in."""
+        self._t_us[cell] += t_us
+        self._show(cell)
+
+    def end(self, cell: Cell, took_s: float) -> None:
+        """A repetition is over."""
+        self._left -= 1
+        self._left_s -= self._plan.scheduled_s(cell)
+        self._between_s += (max(0.0, took_s - self._plan.scheduled_s(cell)) - self._between_s) / 4
+        self._bar.advance(self._task)
+        self._show(cell)
+
+    def _show(self, cell: Cell) -> None:
+        left_s = round(max(0.0, self._left_s + self._left * self._between_s))
+        self._bar.update(
+            self._task, cell=cell.describe(), running=_running(self._t_us[cell]),
+            eta=f"{left_s // 60}:{left_s % 60:02} left", refresh=True,
+        )  # fmt: skip
+
+
+def _running(t_us: list[int]) -> str:
+    if not t_us:
+        return ""
+    ordered = sorted(t_us)
+    p50, p99 = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    return f"T p50 {p50 / 1000:.2f} p99 {p99 / 1000:.2f} ms"

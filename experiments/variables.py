@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The variables a user swaps per run (`make scenario-1 INTERVALS=20`), read and checked before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+from experiments.errors import BadInputError
+
+Parser = Callable[[str, str], object]
+
+
+def _whole(name: str, text: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+        raise BadInputError(name, text, f"a whole number from {low} to {high} is allowed")
+    return int(text)
+
+
+def whole(low: int, high: int) -> Parser:
+    """One whole number within bounds."""
+    return lambda name, text: _whole(name, text, low, high)
+
+
+def wholes(low: int, high: int) -> Parser:
+    """Whole numbers within bounds, parted by commas, none twice."""
+
+    def parse(name: str, text: str) -> tuple[int, ...]:
+        values = tuple(_whole(name, part.strip(), low, high) for part in text.split(","))
+        if len(set(values)) != len(values):
+            raise BadInputError(name, text, "each value once")
+        return values
+
+    return parse
+
+
+def word(*allowed: str) -> Parser:
+    """One of a few words."""
+
+    def parse(name: str, text: str) -> str:
+        if text not in allowed:
+            raise BadInputError(name, text, f"allowed are {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def text(_name: str, value: str) -> str:
+    """Left to whoever knows the kinds: see the packages boards, brokers, …."""
+    return value
+
+
+@dataclass(frozen=True)
+class Variable:
+    """How a variable is read, and its line in the help."""
+
+    parse: Parser
+    help: str
+
+
+VARIABLES = {
+    "INTERVALS": Variable(wholes(1, 60_000), "ms between requests, e.g. 100,50,20,10"),
+    "QOS": Variable(wholes(0, 2), "MQTT quality of service of both hops, e.g. 0,1,2"),
+    "QOS_ANSWER": Variable(whole(0, 2), "QoS of the answers alone (the thesis: 0); default: as the requests"),
+    "MESSAGES": Variable(whole(1, 1_000_000), "cycles a repetition; default 100"),
+    "REPETITIONS": Variable(whole(1, 10_000), "repetitions a cell; default 10"),
+    "WARMUP": Variable(whole(0, 10_000), "cycles before them, kept but not counted; default 5"),
+    "TIMEOUT_MS": Variable(whole(1, 60_000), "an answer after this is late; default 1000"),
+    "DEVICE": Variable(text, "the board: simavr, model, usb:/dev/ttyUSB0, none"),
+    "PLACEMENT": Variable(word("docker", "host"), "docker or host; default: docker where an engine answers"),
+    "TCP": Variable(word("nodelay", "nagle"), "Nagle's algorithm off or on, at both clients and the broker"),
+    "BROKER": Variable(text, "mosquitto; on the host also amqtt"),
+    "PRIORITY": Variable(text, "what is set on a service, e.g. broker=fifo:90,control-loop=none"),
+    "SEED": Variable(whole(0, 2**32 - 1), "fixes the order of the cells; default: drawn and recorded"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run's swaps; None leaves what the scenario or the host decides."""
+
+    intervals: tuple[int, ...] | None = None
+    qos: tuple[int, ...] | None = None
+    qos_answer: int | None = None
+    messages: int = 100
+    repetitions: int = 10
+    warmup: int = 5
+    timeout_ms: int = 1000
+    device: str | None = None
+    placement: str | None = None
+    tcp: str = "nodelay"
+    broker: str | None = None
+    priority: str | None = None
+    seed: int = -1
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Settings:
+        """Check every value; raise BadInputError on the first that is not allowed."""
+        values: dict[str, object] = {"seed": random.randrange(2**32)}  # noqa: S311 - orders cells, guards nothing
+        for name, value in given.items():
+            if name not in VARIABLES:
+                close = difflib.get_close_matches(name, VARIABLES, 1)
+                meant = f"did you mean {close[0]}? " if close else ""
+                raise BadInputError(name, value, f"no such variable; {meant}allowed are {', '.join(VARIABLES)}")
+            values[name.lower()] = VARIABLES[name].parse(name, value.strip())
+        return cls(**values)  # type: ignore[arg-type]
+
+
+# A variable without a field would be accepted and ignored.
+assert {field.name.upper() for field in fields(Settings)} == set(VARIABLES)
+
+
+def given(assignments: list[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Gather what the user set: the environment, then make's command line, then `NAME=VALUE` words."""
+    found = {name: environment[name] for name in VARIABLES if environment.get(name)}
+    found |= _overrides_of_make(environment)
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise BadInputError("argument", assignment, "variables are given as NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _overrides_of_make(environment: Mapping[str, str]) -> dict[str, str]:
+    """Command-line variables of the `make` that called us: it hands them on after ` -- ` in MAKEFLAGS."""
+    _, _, words = environment.get("MAKEFLAGS", "").partition("-- ")
+    pairs = [word.partition("=") for word in words.split() if "=" in word]
+    return {name: environment.get(name, value) for name, _, value in pairs}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bridge's command line; on the Pi itself: `python -m rpi --broker 192.0.2.7 --serial /dev/ttyUSB0 --board usb`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import signal
+import sys
+
+from clients.connection import sharpen_timers
+from rpi.board import Board, NoBoard, SerialBoard
+from rpi.bridge import Bridge
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and serve until stopped; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m rpi", description="Bridge between an MQTT broker and a board.")
+    parser.add_argument("--broker", default=os.environ.get("BROKER_HOST", "broker"), help="host name or address")
+    parser.add_argument("--port", type=int, default=int(os.environ.get("BROKER_PORT", "1883")))
+    parser.add_argument("--tcp", choices=("nodelay", "nagle"), default=os.environ.get("TCP", "nodelay"))
+    parser.add_argument(
+        "--serial", default=os.environ.get("SERIAL_PORT", "/dev/ttyUSB0"), help="the board's serial port"
+    )
+    parser.add_argument(
+        "--board",
+        choices=("usb", "simavr", "model", "none"),
+        default=os.environ.get("BOARD", "usb"),
+        help="what is behind the port, as it will stand in each sample; none: answer at once, without a port",
+    )
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    sharpen_timers()
+    board: Board = NoBoard() if options.board == "none" else SerialBoard(options.serial)
+    # The bridge makes no reference cycles worth a collector's pause in the middle of R.
+    gc.disable()
+    try:
+        Bridge(options.broker, options.port, board, options.board, nodelay=options.tcp == "nodelay").serve()
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bridge's loop: a request from the broker becomes a question to the board, its reply the answer, with R.
+
+R runs from the moment the request reaches the Pi (`r1_ns`) until the board's reply is complete (`r2_ns`), both on
+the Pi's own CLOCK_MONOTONIC; no clock of another machine is ever involved.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+from paho.mqtt.client import MQTTMessage
+
+from clients.connection import Connection, ConnectionLostError
+from clients.wire import Answer, Request, WireError, answer_topic, request_topic
+from rpi.board import Board, Question
+
+_KEEP_ALIVE_NS = 1_000_000_000
+_RETRY_FAST_S, _RETRY_SLOW_S = 0.02, 1.0
+# The testbed starts a fresh broker for every repetition and waits for us; a Pi left alone need not be so eager.
+_EAGER_S = 10.0
+
+
+class Bridge:
+    """Answers every run's requests, through broker restarts and board failures, until it is stopped."""
+
+    def __init__(self, host: str, port: int, board: Board, board_name: str, *, nodelay: bool) -> None:
+        self._address = (host, port)
+        self._board = board
+        self._board_name = board_name
+        self._nodelay = nodelay
+        self._malformed = 0
+        self._answers = 0
+
+    def serve(self) -> None:
+        """Never returns; a lost broker is reconnected, quickly at first."""
+        lost_s = time.monotonic()
+        while True:
+            try:
+                connection = self._connect()
+            except OSError:
+                time.sleep(_RETRY_FAST_S if time.monotonic() - lost_s < _EAGER_S else _RETRY_SLOW_S)
+                continue
+            try:
+                self._relay(connection)
+            except OSError as error:
+                self._log("disconnected", reason=str(error))
+                self._board.forget()
+                lost_s = time.monotonic()
+
+    def _connect(self) -> Connection:
+        connection = Connection(*self._address, client_id="pi", nodelay=self._nodelay, on_message=self._on_message)
+        connection.open(timeout_s=1.0)
+        # At QoS 2 the broker hands each request over at the QoS it was sent with.
+        granted = connection.subscribe(request_topic("+"), 2, timeout_s=1.0)
+        self._log("connected", granted_qos=granted)
+        return connection
+
+    def _relay(self, connection: Connection) -> None:
+        board = self._board
+        keep_alive_ns = time.monotonic_ns() + _KEEP_ALIVE_NS
+        while True:
+            wake_ns = board.wake_ns() or keep_alive_ns
+            if connection.wait(min(wake_ns, keep_alive_ns), board.descriptors()):
+                board.read()
+            board.tick()
+            while board.done:
+                self._answer(connection, board.done.popleft())
+            if time.monotonic_ns() >= keep_alive_ns:
+                connection.keep_alive()
+                keep_alive_ns = time.monotonic_ns() + _KEEP_ALIVE_NS
+
+    def _on_message(self, message: MQTTMessage) -> None:
+        r1_ns = time.monotonic_ns()  # R starts here.
+        try:
+            request = Request.decode(bytes(message.payload))
+        except WireError:
+            self._malformed += 1
+            return
+        self._board.ask(Question(request, r1_ns))
+
+    def _answer(self, connection: Connection, question: Question) -> None:
+        request = question.request
+        r_us = round((question.r2_ns - question.r1_ns) / 1000)
+        answer = Answer(
+            request.run, request.repetition, request.sequence, r_us,
+            question.outcome, self._board_name, question.temperature_centi,
+        )  # fmt: skip
+        if not connection.publish(answer_topic(request.run), answer.encode(), request.qos_answer):
+            raise ConnectionLostError("not connected")
+        self._answers += 1
+
+    def _log(self, event: str, **facts: object) -> None:
+        """Say one JSON line, with the counts so far."""
+        counts = {"answers": self._answers, "malformed": self._malformed, "board": self._board.statistics()}
+        print(json.dumps({"event": event, **facts, **counts}), file=sys.stderr, flush=True)

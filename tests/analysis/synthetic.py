@@ -1,0 +1,320 @@
+"""Bundles made to order, strictly as docs/bundle.md says: what `experiments` would write, with known latencies."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+NS = 1_000
+TIMEOUT_US = 1_000_000
+SCHEMA = pa.schema(
+    [
+        ("scenario", pa.string()),
+        ("arm", pa.string()),
+        ("interval_ms", pa.int64()),
+        ("qos", pa.int64()),
+        ("repetition", pa.int64()),
+        ("sequence", pa.int64()),
+        ("warmup", pa.bool_()),
+        ("intended_ns", pa.int64()),
+        ("sent_ns", pa.int64()),
+        ("received_ns", pa.int64()),
+        ("t_us", pa.int64()),
+        ("r_us", pa.int64()),
+        ("o_us", pa.int64()),
+        ("status", pa.string()),
+        ("cause", pa.string()),
+        ("board", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Log-normal O over a fixed path, correlated from cycle to cycle, with a level that varies by repetition (µs)."""
+
+    r_us: float = 4300
+    floor_us: float = 500
+    spread_us: float = 250
+    sigma: float = 0.8
+    correlation: float = 0.3
+    between_us: float = 20
+    shift_us: float = 0
+
+    def draw(self, rng: np.random.Generator, cycles: int) -> tuple[np.ndarray, np.ndarray]:
+        """(R, O) in whole µs, each (cycles,)."""
+        noise = rng.standard_normal(cycles)
+        for i in range(1, cycles):
+            noise[i] = self.correlation * noise[i - 1] + np.sqrt(1 - self.correlation**2) * noise[i]
+        level = self.floor_us + self.shift_us + self.between_us * rng.standard_normal()
+        o = np.maximum(level + self.spread_us * np.exp(self.sigma * noise), 50)
+        r = np.maximum(self.r_us + 60 * rng.standard_normal(cycles), 30)
+        return np.rint(r).astype(np.int64), np.rint(o).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """A cell to write: the conditions, its latency, and what goes wrong in each repetition."""
+
+    scenario: str = "1"
+    arm: str = ""
+    interval_ms: int = 20
+    qos: int = 0
+    latency: Latency = field(default_factory=Latency)
+    contention: str | None = None
+    knobs: dict[str, Any] = field(default_factory=lambda: {"broker": {"tcp": "nodelay"}})
+    board: str = "simavr"
+    lost: int = 0
+    late: int = 0
+    duplicate: int = 0
+    reordered: int = 0
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A bundle to write."""
+
+    name: str = "scenario-1"
+    cells: tuple[CellSpec, ...] = (CellSpec(),)
+    repetitions: int = 5
+    messages: int = 100
+    warmup: int = 5
+    seed: int = 1
+    data_seed: int = 1
+    status: str = "complete"
+    notice: str | None = None
+    placement: str = "docker"
+    resources: bool = False
+    proofs: bool = True
+    host: dict[str, Any] = field(default_factory=dict)
+    edit: Callable[[dict[str, Any]], Any] = str
+
+
+def write(folder: Path, spec: Spec = Spec()) -> Path:
+    """Writes the bundle into `folder` and returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(spec.data_seed)
+    order = [(c, r + 1) for r in range(spec.repetitions) for c in rng.permutation(len(spec.cells)).tolist()]
+    rows: list[dict[str, Any]] = []
+    repetitions = []
+    start_ns = 1_000_000_000_000
+    for position, (index, repetition) in enumerate(order):
+        own = _repetition_rows(rng, spec, spec.cells[index], repetition, start_ns)
+        rows += own
+        repetitions.append(_repetition_entry(spec, position, index, repetition, own))
+        start_ns += (spec.messages + spec.warmup) * spec.cells[index].interval_ms * 1_000_000 + 2_000_000_000
+    document = _document(spec, order, repetitions)
+    spec.edit(document)
+    table = pa.table({name: pa.array([row[name] for row in rows], SCHEMA.field(name).type) for name in SCHEMA.names})
+    pq.write_table(table, folder / "samples.parquet", compression="zstd")
+    (folder / "bundle.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    (folder / "compose.yml").write_text("services: {}\n", encoding="utf-8")
+    if spec.resources:
+        _write_resources(folder, rng, rows, document)
+    checksums(folder)
+    return folder
+
+
+def checksums(folder: Path) -> None:
+    """SHA256SUMS as the runner writes it."""
+    names = [n for n in ("bundle.json", "compose.yml", "resources.parquet", "samples.parquet") if (folder / n).exists()]
+    lines = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names]
+    (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+
+
+def _repetition_rows(
+    rng: np.random.Generator, spec: Spec, cell: CellSpec, repetition: int, start_ns: int
+) -> list[dict[str, Any]]:
+    total = spec.warmup + spec.messages
+    r, o = cell.latency.draw(rng, total)
+    special = rng.permutation(np.arange(spec.warmup, total)).tolist()
+    lost = {special.pop() for _ in range(cell.lost)}
+    late = {special.pop() for _ in range(cell.late)}
+    duplicate = {special.pop() for _ in range(cell.duplicate)}
+    rows = []
+    for i in range(total):
+        intended = start_ns + i * cell.interval_ms * 1_000_000
+        sent = intended + int(rng.integers(60, 200)) * NS
+        t = int(r[i] + o[i]) + (TIMEOUT_US if i in late else 0)
+        received = sent + t * NS + int(rng.integers(-400, 400))
+        row = {
+            "scenario": cell.scenario,
+            "arm": cell.arm,
+            "interval_ms": cell.interval_ms,
+            "qos": cell.qos,
+            "repetition": repetition,
+            "sequence": i,
+            "warmup": i < spec.warmup,
+            "intended_ns": intended,
+            "sent_ns": sent,
+            "received_ns": received,
+            "t_us": t,
+            "r_us": int(r[i]),
+            "o_us": t - int(r[i]),
+            "status": "late" if i in late else "ok",
+            "cause": None,
+            "board": cell.board,
+        }
+        if i in lost:
+            row |= dict.fromkeys(("received_ns", "t_us", "r_us", "o_us")) | {"status": "lost", "cause": "no answer"}
+        rows.append(row)
+        if i in duplicate:
+            again = {"received_ns": received + 50 * NS, "t_us": t + 50, "o_us": t + 50 - row["r_us"]}
+            rows.append(row | again | {"status": "duplicate"})
+    return rows
+
+
+def _repetition_entry(spec: Spec, order: int, cell: int, repetition: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    own = [row for row in rows if not row["warmup"]]
+    count = {status: sum(row["status"] == status for row in own) for status in ("ok", "late", "lost", "duplicate")}
+    offered = count["ok"] + count["late"] + count["lost"]
+    proof = {
+        "service": "broker",
+        "knob": "priority",
+        "requested": "fifo:90",
+        "holds": True,
+        "observed": {"threads": [{"tid": 7, "name": "mosquitto", "policy": "SCHED_FIFO", "priority": 90}]},
+    }
+    return {
+        "order": order,
+        "cell": cell,
+        "repetition": repetition,
+        "started_utc": "2026-11-21T03:00:00.123456Z",
+        "duration_s": 2.1,
+        "validity": "valid",
+        "reasons": [],
+        "counted": True,
+        "rerun_of": None,
+        "counts": {"offered": offered, "sent": offered, **count},
+        "noise": {"steal_percent": 0.1, "foreign_cpu_percent": 2.0, "lateness_us": {"p50": 80, "p99": 150, "max": 300}},
+        "control_loop": {"cpu_percent": 2.1, "board_lateness_us": None},
+        "contention": None,
+        "proofs": [proof] if spec.proofs else [],
+    }
+
+
+def _document(spec: Spec, order: list[tuple[int, int]], repetitions: list[dict[str, Any]]) -> dict[str, Any]:
+    cells = [
+        {
+            "cell": i,
+            "scenario": cell.scenario,
+            "arm": cell.arm,
+            "interval_ms": cell.interval_ms,
+            "qos": cell.qos,
+            "board": cell.board,
+            "contention": cell.contention,
+            "knobs": cell.knobs,
+            "qos_answer": None,
+        }
+        for i, cell in enumerate(spec.cells)
+    ]
+    host = {
+        "hostname_hash": "1f2e3d",
+        "kernel": "6.18.5",
+        "cpus": 2,
+        "cpu_model": "Example CPU",
+        "memory_bytes": 24 << 30,
+        "os": "Debian GNU/Linux 12",
+        "cgroup": "hybrid",
+        "rt_group_sched": True,
+        "psi": True,
+    }
+    return {
+        "schema_version": 1,
+        "name": spec.name,
+        "status": spec.status,
+        "reason": None if spec.status == "complete" else "interrupted by the user",
+        "command": ["make", spec.name],
+        "started_utc": "2026-11-21T03:00:00.123456Z",
+        "ended_utc": "2026-11-21T03:10:00.654321Z",
+        "git": {"revision": "0" * 40, "dirty": False},
+        "placement": spec.placement,
+        "notice": spec.notice,
+        "plan": {
+            "seed": spec.seed,
+            "messages": spec.messages,
+            "repetitions": spec.repetitions,
+            "warmup": spec.warmup,
+            "timeout_ms": 1000,
+            "run": "8f3a2c1d",
+            "cells": cells,
+            "order": [list(pair) for pair in order],
+        },
+        "host": host | spec.host,
+        "engine": {"version": "26.1.5", "compose": "2.26.1"} if spec.placement == "docker" else None,
+        "images": {
+            "broker": {
+                "reference": "eclipse-mosquitto:2.0.21",
+                "id": "sha256:" + "a" * 64,
+                "origin": "debian",
+                "versions": {"mosquitto": "2.0.21"},
+            }
+        },
+        "floor": {"tcp_echo_t_us": {"p50": 110, "p99": 200, "count": 200}},
+        "repetitions": repetitions,
+    }
+
+
+def _write_resources(
+    folder: Path, rng: np.random.Generator, rows: list[dict[str, Any]], document: dict[str, Any]
+) -> None:
+    """10 Hz per service, spanning each repetition."""
+    by_repetition: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        key = (row["scenario"], row["arm"], row["interval_ms"], row["qos"], row["repetition"])
+        by_repetition.setdefault(key, []).append(row["intended_ns"])
+    columns: dict[str, list[Any]] = {}
+    names = (
+        "cpu_percent",
+        "memory_bytes",
+        "throttled_us",
+        "voluntary_switches",
+        "involuntary_switches",
+        "run_delay_us",
+        "psi_cpu_some_us",
+        "steal_percent",
+        "foreign_cpu_percent",
+        "sys_dropped",
+        "tcp_retransmits",
+    )
+    for entry in document["repetitions"]:
+        cell = document["plan"]["cells"][entry["cell"]]
+        times = by_repetition[cell["scenario"], cell["arm"], cell["interval_ms"], cell["qos"], entry["repetition"]]
+        for t_ns in range(min(times), max(times) + 1, 100_000_000):
+            for service in ("broker", "control-loop", "pi", "host"):
+                row = _resource_row(rng, service)
+                columns.setdefault("t_ns", []).append(t_ns)
+                columns.setdefault("order", []).append(entry["order"])
+                columns.setdefault("service", []).append(service)
+                for name in names:
+                    columns.setdefault(name, []).append(row.get(name))
+    types = {"t_ns": pa.int64(), "order": pa.int64(), "service": pa.string()}
+    arrays = {name: pa.array(values, types.get(name, pa.float64())) for name, values in columns.items()}
+    pq.write_table(pa.table(arrays), folder / "resources.parquet")
+
+
+def _resource_row(rng: np.random.Generator, service: str) -> dict[str, float]:
+    if service == "host":
+        return {
+            "steal_percent": float(rng.exponential(0.3)),
+            "foreign_cpu_percent": float(rng.exponential(2)),
+            "psi_cpu_some_us": float(rng.exponential(900)),
+        }
+    row = {
+        "cpu_percent": float(rng.gamma(2, 1.5)),
+        "memory_bytes": 8e6,
+        "throttled_us": 0.0,
+        "voluntary_switches": float(rng.poisson(20)),
+        "involuntary_switches": float(rng.poisson(2)),
+        "run_delay_us": float(rng.exponential(400)),
+        "psi_cpu_some_us": float(rng.exponential(300)),
+    }
+    if service == "broker":
+        row |= {"sys_dropped": 0.0, "tcp_retransmits": 0.0}
+    return row

@@ -1,0 +1,104 @@
+"""The commands as a user meets them."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import synthetic
+from synthetic import CellSpec, Spec
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "analysis", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, env=os.environ | {"TERM": "dumb"}
+    )
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_summarise_writes_the_derived_files_prints_the_table_and_says_where(scenario_1: Path, tmp_path: Path):
+    folder = Path(shutil.copytree(scenario_1, tmp_path / "bundle"))
+    done = run("summarise", folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("scenario-1: complete", "thesis", "p99", "offered", "reordered", f"{folder}/figures/"):
+        assert words in done.stdout
+    assert {"summary.csv", "table.md", "figures/cdf-scenario-1-T.png"} <= set(files(folder))
+
+
+def test_the_same_bundle_gives_the_same_bytes(bundle: Path, tmp_path: Path):
+    copy = Path(shutil.copytree(bundle, tmp_path / "elsewhere" / "bundle"))
+    assert run("summarise", bundle).returncode == run("summarise", copy).returncode == 0
+    assert files(bundle) == files(copy)
+
+
+def test_summary_csv_is_as_specified(bundle: Path):
+    run("summarise", bundle)
+    with (bundle / "summary.csv").open(newline="") as text:
+        rows = list(csv.reader(text))
+    assert rows[0] == (
+        [
+            "scenario",
+            "interval_ms",
+            "qos",
+            "metric",
+            "statistic",
+            "value_us",
+            "count",
+            "confidence_low",
+            "confidence_high",
+        ]
+    )
+    statistics = [row[4] for row in rows if row[3] == "T"]
+    assert statistics[:4] == ["min", "avg", "p50", "p90"]
+    assert "p99" not in statistics
+    assert {row[3] for row in rows[1:]} == {"T", "R", "O", "T_intended"}
+    assert {row[6] for row in rows[1:]} == {"60"}
+
+
+def test_arms_are_the_last_column(tmp_path: Path):
+    spec = Spec(cells=(CellSpec(arm="fifo"), CellSpec(arm="other")), repetitions=3, messages=10)
+    folder = synthetic.write(tmp_path / "bundle", spec)
+    run("summarise", folder)
+    with (folder / "summary.csv").open(newline="") as text:
+        rows = list(csv.reader(text))
+    assert rows[0][-1] == "arm"
+    assert {row[-1] for row in rows[1:]} == {"fifo", "other"}
+
+
+def test_a_folder_that_is_no_bundle_is_one_line_and_exit_code_2(tmp_path: Path):
+    for folder in (tmp_path, tmp_path / "missing"):
+        done = run("summarise", folder)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        assert str(folder) in done.stderr
+
+
+def test_the_thesis_stands_under_ours_and_its_faults_are_told(tmp_path: Path):
+    spec = Spec(cells=(CellSpec(scenario="0", interval_ms=100, board="none"),), repetitions=3, messages=10)
+    done = run("summarise", synthetic.write(tmp_path / "bundle", spec))
+    assert "10.466†" in done.stdout
+    assert "† thesis, scenario 0 at 100 ms, QoS 0, O: table 5.2 repeats the 10 ms column" in done.stdout
+
+
+def test_overlay_writes_a_figure_for_each_pairing(tmp_path: Path):
+    folders = [
+        synthetic.write(tmp_path / s, Spec(cells=(CellSpec(scenario=s),), repetitions=3, messages=10)) for s in "36"
+    ]
+    done = run("overlay", *folders, "--into", tmp_path / "out")
+    assert done.returncode == 0
+    assert sorted(files(tmp_path / "out")) == [f"cdf-3-6-20ms-qos0-O.{suffix}" for suffix in ("pdf", "png", "svg")]
+
+
+def test_help_reads_like_a_manual():
+    text = run("--help").stdout
+    for words in ("summarise", "overlay", "BUNDLE", "Exit codes"):
+        assert words in text

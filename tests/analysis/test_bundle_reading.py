@@ -1,0 +1,160 @@
+"""Bundles complete, partial, refused and damaged: read, or one line that says what is wrong."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+import synthetic
+from synthetic import Spec
+
+from analysis import bundle as bundles
+from analysis import integrity, statistics
+from analysis.bundle import BundleError, read
+
+
+def edit(folder: Path, **changes: object) -> None:
+    path = folder / "bundle.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def change(folder: Path, *columns: pl.Expr) -> None:
+    path = folder / "samples.parquet"
+    pl.read_parquet(path).with_columns(*columns).write_parquet(path)
+
+
+def line_of(error: BundleError) -> str:
+    line = str(error)
+    assert "\n" not in line
+    return line
+
+
+def test_a_complete_bundle_agrees_with_itself(scenario_1: Path):
+    assert list(integrity.findings(read(scenario_1))) == []
+
+
+def test_a_run_killed_before_its_first_repetition_is_readable(bundle: Path):
+    (bundle / "samples.parquet").unlink()
+    edit(bundle, status="partial", repetitions=[], reason=None)
+    assert list(integrity.findings(read(bundle))) == []
+    assert statistics.summarise(read(bundle)) == ()
+
+
+def test_a_kill_between_samples_and_bundle_json_leaves_the_listed_repetitions(bundle: Path):
+    repetitions = json.loads((bundle / "bundle.json").read_text())["repetitions"]
+    edit(bundle, status="partial", repetitions=repetitions[:2])
+    run = read(bundle)
+    assert list(integrity.findings(run)) == []
+    assert statistics.summarise(run)[0].counts.offered == 40
+
+
+def test_a_refused_bundle_is_readable(tmp_path: Path):
+    def refuse(document):
+        for entry in document["repetitions"]:
+            entry |= {"counted": False, "validity": "refused", "reasons": ["priority: fifo:90 requested, other:0 read"]}
+
+    folder = synthetic.write(tmp_path / "b", Spec(status="refused", repetitions=2, messages=5, edit=refuse))
+    assert statistics.summarise(read(folder)) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "not readable as JSON"),
+        ("[]", "holds a list, not an object"),
+        ("{}", "schema_version is None"),
+        ('{"schema_version": 1}', "'plan' is missing"),
+        ('{"schema_version": 99}', "newer than 1"),
+        ('{"schema_version": 0}', "schema_version 0 is unknown"),
+        ('{"schema_version": 1, "plan": {"cells": [3]}, "repetitions": []}', "bundle.json"),
+    ],
+)
+def test_a_damaged_bundle_json_is_one_line(bundle: Path, text: str, told: str):
+    (bundle / "bundle.json").write_text(text)
+    with pytest.raises(BundleError) as caught:
+        read(bundle)
+    assert told in line_of(caught.value)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 100, -10])
+def test_a_cut_parquet_is_one_line(bundle: Path, keep: int):
+    path = bundle / "samples.parquet"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(BundleError) as caught:
+        read(bundle)
+    assert "samples.parquet: cut or damaged" in line_of(caught.value)
+
+
+def test_bytes_overwritten_inside_the_parquet_are_one_line(bundle: Path):
+    path = bundle / "samples.parquet"
+    content = bytearray(path.read_bytes())
+    content[40:600] = b"\0" * 560
+    path.write_bytes(content)
+    with pytest.raises(BundleError) as caught:
+        integrity.check(read(bundle))
+    assert "samples.parquet" in line_of(caught.value)
+
+
+@pytest.mark.parametrize("column", ["t_us", "status"])
+def test_a_missing_column_is_named(bundle: Path, column: str):
+    path = bundle / "samples.parquet"
+    pl.read_parquet(path).drop(column).write_parquet(path)
+    with pytest.raises(BundleError, match=f"column {column} is missing"):
+        read(bundle)
+
+
+def test_a_column_of_another_type_is_named(bundle: Path):
+    change(bundle, pl.col("t_us").cast(pl.String))
+    with pytest.raises(BundleError, match="column t_us is String, not Int64"):
+        read(bundle)
+
+
+ROW_7 = (pl.col("repetition") == 2) & (pl.col("sequence") == 7)
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (pl.when(ROW_7).then(1).otherwise(pl.col("o_us")).alias("o_us"), "O is not T − R; first at"),
+        (pl.when(ROW_7).then(1).otherwise(pl.col("t_us")).alias("t_us"), "T is not received − sent"),
+        (pl.when(ROW_7).then(pl.lit("fine")).otherwise(pl.col("status")).alias("status"), "status is not one of"),
+        (
+            pl.when(ROW_7).then(pl.lit("lost")).otherwise(pl.col("status")).alias("status"),
+            "a lost cycle with an answer",
+        ),
+        (pl.when(ROW_7).then(8).otherwise(pl.col("sequence")).alias("sequence"), "20 rows for 19 cycles"),
+        (pl.when(ROW_7).then(99).otherwise(pl.col("qos")).alias("qos"), "bundle.json does not list"),
+    ],
+)
+def test_an_edited_row_is_found(bundle: Path, column: pl.Expr, told: str):
+    change(bundle, column)
+    assert any(told in finding for finding in integrity.findings(read(bundle)))
+    with pytest.raises(BundleError):
+        integrity.check(read(bundle))
+
+
+def test_edited_counts_are_found(bundle: Path):
+    repetitions = json.loads((bundle / "bundle.json").read_text())["repetitions"]
+    repetitions[1]["counts"]["ok"] -= 1
+    edit(bundle, repetitions=repetitions)
+    found = list(integrity.findings(read(bundle)))
+    assert any("is not ok + late + lost" in finding for finding in found)
+    assert any("bundle.json counts 19 ok, samples.parquet 20" in finding for finding in found)
+
+
+def test_a_complete_run_without_a_planned_repetition_is_found(bundle: Path):
+    repetitions = json.loads((bundle / "bundle.json").read_text())["repetitions"]
+    edit(bundle, repetitions=repetitions[:-1])
+    assert any("planned repetitions are missing" in finding for finding in integrity.findings(read(bundle)))
+
+
+def test_an_earlier_schema_version_is_upgraded(bundle: Path, monkeypatch: pytest.MonkeyPatch):
+    document = json.loads((bundle / "bundle.json").read_text())
+    document["title"] = document.pop("name")
+    (bundle / "bundle.json").write_text(json.dumps(document | {"schema_version": 0}))
+
+    def upgrade(old, samples):
+        return old | {"name": old["title"]}, samples
+
+    monkeypatch.setattr(bundles, "UPGRADES", {0: upgrade})
+    assert read(bundle).name == "scenario-1"

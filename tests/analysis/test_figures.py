@@ -1,0 +1,85 @@
+"""What the figures draw, point by point."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import synthetic
+from synthetic import CellSpec, Spec
+
+from analysis import figures, statistics
+from analysis.bundle import read
+from analysis.distribution import Distribution
+
+
+def plots_of(folder: Path) -> dict[str, figures.Plot]:
+    run = read(folder)
+    return {plot.name: plot for plot in figures.of_bundle(run, statistics.summarise(run))}
+
+
+def test_a_figure_a_metric_with_a_line_an_interval(scenario_1: Path):
+    plots = plots_of(scenario_1)
+    assert sorted(plots) == [f"cdf-scenario-1-{metric}" for metric in "ORT"]
+    assert [curve.label for curve in plots["cdf-scenario-1-T"].curves] == [f"every {i} ms" for i in (100, 50, 20, 10)]
+
+
+def test_the_drawn_lines_are_the_samples(scenario_1: Path):
+    body, tail = figures.draw(plots_of(scenario_1)["cdf-scenario-1-T"]).axes
+    rows = pl.read_parquet(scenario_1 / "samples.parquet").filter(
+        ~pl.col("warmup"), pl.col("interval_ms") == 100, pl.col("status") == "ok"
+    )
+    samples = np.sort(rows["t_us"].to_numpy()) / 1000
+    x, below = body.lines[0].get_data()
+    for at, share in zip(x[1:], below[1:], strict=True):
+        assert share == pytest.approx((samples <= at).mean())
+    x, beyond = tail.lines[0].get_data()
+    for at, share in zip(x, beyond, strict=True):
+        assert share == pytest.approx((samples >= at).mean())
+    assert (x[-1], beyond[-1]) == (samples[-1], pytest.approx(1 / len(samples)))
+
+
+def test_thinning_keeps_both_ends_the_slowest_hundred_and_the_shape():
+    rng = np.random.default_rng(1)
+    values = np.unique(np.rint(5000 * rng.lognormal(0, 1, 200_000)).astype(np.int64))
+    distribution = Distribution(values, np.ones((1, len(values)), dtype=np.int64), np.array([1]))
+    keep = figures.points(distribution)
+    assert len(keep) <= 2 * figures.POINTS + 2
+    assert keep[0] == 0
+    assert np.array_equal(keep[-100:], np.arange(len(values) - 100, len(values)))
+    assert np.diff(distribution.pooled[keep] / distribution.total).max() <= 1.05 / figures.POINTS
+
+
+def test_every_figure_carries_the_notice_and_the_conditions(tmp_path: Path):
+    spec = Spec(notice="placement host: no container engine answered", repetitions=3, messages=10)
+    plot = plots_of(synthetic.write(tmp_path / "b", spec))["cdf-scenario-1-O"]
+    texts = " ".join(text.get_text() for text in figures.draw(plot).texts)
+    for words in ("no container engine answered", "board simavr", "QoS 0", "priority none", "kernel 6.18.5", "TCP"):
+        assert words in texts
+
+
+def test_arms_are_lines_of_one_figure(tmp_path: Path):
+    cells = tuple(CellSpec(scenario="4", arm=arm, interval_ms=i) for arm in ("fifo", "other") for i in (50, 20))
+    plots = plots_of(synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=3, messages=10)))
+    assert [curve.label for curve in plots["cdf-scenario-4-20ms-qos0-T"].curves] == ["fifo", "other"]
+
+
+def test_a_figure_is_the_same_bytes_each_time(bundle: Path, tmp_path: Path):
+    plot = plots_of(bundle)["cdf-scenario-1-T"]
+    once, again = (figures.save(plot, tmp_path / name) for name in ("once", "again"))
+    assert [path.suffix for path in once] == [".png", ".svg", ".pdf"]
+    assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
+
+
+def test_scenarios_are_laid_over_each_other_as_in_the_thesis(tmp_path: Path):
+    runs = []
+    for scenario in ("0", "1", "2"):
+        cells = (CellSpec(scenario=scenario, interval_ms=20), CellSpec(scenario=scenario, interval_ms=10))
+        spec = Spec(name=f"scenario-{scenario}", cells=cells, repetitions=3, messages=10)
+        run = read(synthetic.write(tmp_path / scenario, spec))
+        runs.append((run, statistics.summarise(run)))
+    names = [plot.name for plot in figures.overlays(runs)]
+    assert [name for name in names if "20ms" in name] == [
+        *(f"cdf-0-1-20ms-qos0-{metric}" for metric in "TRO"),
+        "cdf-1-2-20ms-qos0-O",
+    ]

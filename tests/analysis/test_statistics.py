@@ -1,0 +1,69 @@
+"""From a bundle's rows to the statistics of its cells."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import synthetic
+from synthetic import CellSpec, Spec
+
+from analysis import statistics
+from analysis.bundle import read
+
+
+def test_statistics_are_those_of_the_answered_rows(scenario_1: Path):
+    rows = pl.read_parquet(scenario_1 / "samples.parquet").filter(~pl.col("warmup"))
+    for summary in statistics.summarise(read(scenario_1)):
+        own = rows.filter(pl.col("interval_ms") == summary.cell.interval_ms, pl.col("status").is_in(["ok", "late"]))
+        for metric, column in {"T": "t_us", "R": "r_us", "O": "o_us"}.items():
+            values, estimates = own[column].to_numpy(), summary.estimates[metric]
+            assert summary.distributions[metric].total == len(values)
+            assert estimates["min"].value_us == values.min()
+            assert estimates["max"].value_us == values.max()
+            assert np.isclose(estimates["avg"].value_us, values.mean())
+            for name, q in {"p50": 0.5, "p90": 0.9, "p99": 0.99}.items():
+                assert np.isclose(estimates[name].value_us, np.quantile(values, q))
+            assert "p99.9" not in estimates
+
+
+def test_counts_add_up(scenario_1: Path):
+    counts = {s.cell.interval_ms: s.counts for s in statistics.summarise(read(scenario_1))}
+    assert all(c.offered == 500 == c.ok + c.late + c.lost for c in counts.values())
+    assert (counts[50].late, counts[20].duplicate, counts[10].lost) == (5, 10, 15)
+
+
+def test_latency_from_the_intended_time_is_longer_by_the_lateness(scenario_1: Path):
+    rows = pl.read_parquet(scenario_1 / "samples.parquet")
+    summary = statistics.summarise(read(scenario_1))[0]
+    lateness_us = (rows["sent_ns"] - rows["intended_ns"]).mean() / 1000
+    difference = summary.estimates["T_intended"]["avg"].value_us - summary.estimates["T"]["avg"].value_us
+    assert difference == pytest.approx(lateness_us, abs=5)
+
+
+def test_an_answer_that_a_later_cycle_overtook_is_reordered(bundle: Path):
+    path = bundle / "samples.parquet"
+    rows = pl.read_parquet(path)
+    slow = (pl.col("repetition") == 1) & (pl.col("sequence") == 10)
+    extra_us = pl.when(slow).then(50_000).otherwise(0)
+    rows = rows.with_columns(
+        pl.col("received_ns") + extra_us * 1000, pl.col("t_us") + extra_us, pl.col("o_us") + extra_us
+    )
+    rows.write_parquet(path)
+    assert statistics.summarise(read(bundle))[0].counts.reordered == 1
+
+
+def test_only_counted_repetitions_are_in_the_statistics(tmp_path: Path):
+    def supersede(document):
+        document["repetitions"][0] |= {"counted": False, "validity": "noisy", "reasons": ["steal 9 %"]}
+
+    folder = synthetic.write(tmp_path / "bundle", Spec(repetitions=4, messages=10, edit=supersede))
+    summary = statistics.summarise(read(folder))[0]
+    assert (summary.repetitions, summary.counts.offered) == (3, 30)
+
+
+def test_a_repetition_that_lost_every_cycle_still_counts_its_losses(tmp_path: Path):
+    folder = synthetic.write(tmp_path / "bundle", Spec(cells=(CellSpec(lost=10),), repetitions=3, messages=10))
+    summary = statistics.summarise(read(folder))[0]
+    assert summary.counts.lost == 30
+    assert summary.estimates == {}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import serial
+from boards import BUILD, REPOSITORY, RunningBoard, make, unavailable
+from hypothesis import settings
+
+# A busy host may take its time over an example.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Path:
+    """The simulator with its sketch beside it: built here, or else exported from its image."""
+    board = BUILD / "board"
+    toolchain = ("/usr/include/simavr/sim_avr.h", "/usr/share/arduino/hardware/arduino/avr", "/usr/lib/avr/include")
+    if shutil.which("avr-gcc") and shutil.which("cc") and all(Path(path).exists() for path in toolchain):
+        make("all")
+    elif not (board.exists() and (BUILD / "sketch.elf").exists()):
+        base_image = os.environ.get("BASE_IMAGE")
+        command = ["docker", "build", "--target", "artifacts", "--output", str(BUILD)]
+        command += ["--build-arg", f"BASE_IMAGE={base_image}"] if base_image else []
+        command += ["--file", str(REPOSITORY / "compose" / "board" / "Dockerfile"), str(REPOSITORY)]
+        try:
+            subprocess.run(command, check=True, capture_output=True, text=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            unavailable(f"no AVR toolchain, and no image to export the simulator from: {error}")
+    return board
+
+
+@pytest.fixture(params=["model", "simavr"])
+def board_command(request: pytest.FixtureRequest) -> list[str]:
+    """How to start each kind of board."""
+    if request.param == "model":
+        return [sys.executable, "-m", "firmware.model"]
+    return [str(request.getfixturevalue("simulator"))]
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., RunningBoard]]:
+    """Start a board; it ends with the test."""
+    with contextlib.ExitStack() as running:
+
+        def start_board(*command: str) -> RunningBoard:
+            board = RunningBoard(list(command))
+            running.callback(board.stop)
+            return board
+
+        yield start_board
+
+
+@pytest.fixture
+def port(board_command: list[str], start: Callable[..., RunningBoard]) -> Iterator[serial.Serial]:
+    """The open serial port of a freshly started board."""
+    with start(*board_command).open() as opened:
+        yield opened
