@@ -69,7 +69,7 @@ STYLE: Any = {
 }
 NOTICE = {"facecolor": "#fff1c9", "edgecolor": "#8a6100", "linewidth": 0.6, "boxstyle": "square,pad=0.25"}
 LEGEND = 104
-BODY = 0.98
+BODY = 0.95
 POINTS = 2000
 BAND_POINTS = 200
 
@@ -129,7 +129,7 @@ def _plot(name: str, title: str, metric: str, labelled: Sequence[tuple[str, Bund
         if metric in member.distributions
     )
     bundles = list({id(bundle): bundle for _, bundle, _ in labelled}.values())
-    notices = dict.fromkeys(line for bundle in bundles for line in conditions.notices(bundle))
+    notices = [line for bundle in bundles for line in _notices(bundle, alone=len(bundles) == 1)]
     footer = _footer(bundles, [member for *_, member in labelled])
     if curves:
         yield Plot(f"{name}-{metric}", title, metric, curves, footer, tuple(notices))
@@ -236,10 +236,11 @@ def _dress_tail(axes: Axes, plot: Plot) -> None:
 
 
 def _log_milliseconds(axes: Axes) -> None:
-    """Plain numbers at 1, 2, 5 × 10ⁿ; more of them where the axis spans little."""
+    """Plain numbers at 1, 2, 5 × 10ⁿ; fewer of them where the axis spans much, more where it spans little."""
     low, high = axes.get_xlim()
+    subs = (1, 2, 5) if high / low < 300 else (1,)
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if high / low > 8 else MaxNLocator(6))
+    axes.xaxis.set_major_locator(LogLocator(subs=subs) if high / low > 8 else MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
@@ -301,8 +302,14 @@ def _origin(bundle: Bundle, member: CellSummary, members: Sequence[tuple[Bundle,
     return ", ".join([*words, bundle.folder.resolve().name] if len(twins) > 1 else words)
 
 
+def _notices(bundle: Bundle, *, alone: bool) -> list[str]:
+    return [line if alone else f"{bundle.name}: {line}" for line in conditions.notices(bundle)]
+
+
 def _footer(bundles: Sequence[Bundle], members: Sequence[CellSummary]) -> tuple[str, ...]:
     runs = dict.fromkeys(" · ".join(conditions.of_run(bundle)) for bundle in bundles)
     cells = " · ".join(conditions.of_cells([member.cell for member in members]))
-    band_line = "shaded: 95 % interval across repetitions; the left axis ends at the slowest line's 98 % quantile"
+    band_line = (
+        f"shaded: 95 % interval across repetitions; the left axis ends at the slowest line's {BODY:.0%} quantile"
+    )
     return cells, *runs, band_line

@@ -11,7 +11,7 @@ import ctypes
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
@@ -29,6 +29,17 @@ _KEEPALIVE_S = 60
 
 class ConnectionLostError(ConnectionError):
     """The broker is gone, or refused what was asked of it."""
+
+
+def attempt_timeouts_s() -> Iterator[float]:
+    """How long to try each next time to reach a broker that may be restarting: short at first, then longer.
+
+    A request to connect that meets a container on its way down is lost, and the kernel repeats it only after 1 s.
+    """
+    timeout_s = 0.05
+    while True:
+        yield timeout_s
+        timeout_s = min(2.0, 1.2 * timeout_s)
 
 
 def sharpen_timers() -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 from paho.mqtt.client import MQTTMessage
 
-from clients.connection import Connection, ConnectionLostError, sharpen_timers
+from clients.connection import Connection, ConnectionLostError, attempt_timeouts_s, sharpen_timers
 from clients.schedule import Job, Row, Schedule
 from clients.wire import Answer, Request, WireError, answer_topic, request_topic
 
@@ -82,12 +82,12 @@ class ControlLoop:
 
     def _connect(self, patience_s: float, run: str) -> Connection:
         give_up = time.monotonic() + patience_s
-        while True:
+        for timeout_s in attempt_timeouts_s():
             connection = Connection(
                 *self._address, client_id=f"control-loop-{run}", nodelay=self._nodelay, on_message=self._on_message
             )
             try:
-                connection.open(timeout_s=1.0)
+                connection.open(timeout_s=timeout_s)
             except OSError as error:
                 # The broker of this repetition may still be starting.
                 if time.monotonic() > give_up:
@@ -96,6 +96,7 @@ class ControlLoop:
                 time.sleep(0.02)
             else:
                 return connection
+        raise AssertionError("attempts never end by themselves")
 
     def _probe(self, connection: Connection, job: Job, patience_s: float) -> None:
         """Ask until the Pi and its board answer once: only then is the stand complete."""
@@ -108,7 +109,7 @@ class ControlLoop:
                 request_topic(job.run), Request(job.run, PROBE_REPETITION, sequence, job.qos_answer).encode(), job.qos
             )
             sequence += 1
-            until_ns = time.monotonic_ns() + 50_000_000
+            until_ns = time.monotonic_ns() + 20_000_000
             while not self._probe_answered and time.monotonic_ns() < until_ns:
                 connection.wait(until_ns)
 

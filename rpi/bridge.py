@@ -13,14 +13,11 @@ import time
 
 from paho.mqtt.client import MQTTMessage
 
-from clients.connection import Connection, ConnectionLostError
+from clients.connection import Connection, ConnectionLostError, attempt_timeouts_s
 from clients.wire import Answer, Request, WireError, answer_topic, request_topic
 from rpi.board import Board, Question
 
 _KEEP_ALIVE_NS = 1_000_000_000
-_RETRY_FAST_S, _RETRY_SLOW_S = 0.02, 1.0
-# The testbed starts a fresh broker for every repetition and waits for us; a Pi left alone need not be so eager.
-_EAGER_S = 10.0
 
 
 class Bridge:
@@ -35,28 +32,28 @@ class Bridge:
         self._answers = 0
 
     def serve(self) -> None:
-        """Never returns; a lost broker is reconnected, quickly at first."""
-        lost_s = time.monotonic()
+        """Relay for ever; a lost broker is reconnected, quickly at first."""
         while True:
+            connection = self._connect()
             try:
-                connection = self._connect()
-            except OSError:
-                time.sleep(_RETRY_FAST_S if time.monotonic() - lost_s < _EAGER_S else _RETRY_SLOW_S)
-                continue
-            try:
+                # At QoS 2 the broker hands each request over at the QoS it was sent with.
+                granted = connection.subscribe(request_topic("+"), 2, timeout_s=5.0)
+                self._log("connected", granted_qos=granted)
                 self._relay(connection)
             except OSError as error:
                 self._log("disconnected", reason=str(error))
                 self._board.forget()
-                lost_s = time.monotonic()
 
     def _connect(self) -> Connection:
-        connection = Connection(*self._address, client_id="pi", nodelay=self._nodelay, on_message=self._on_message)
-        connection.open(timeout_s=1.0)
-        # At QoS 2 the broker hands each request over at the QoS it was sent with.
-        granted = connection.subscribe(request_topic("+"), 2, timeout_s=1.0)
-        self._log("connected", granted_qos=granted)
-        return connection
+        for timeout_s in attempt_timeouts_s():
+            connection = Connection(*self._address, client_id="pi", nodelay=self._nodelay, on_message=self._on_message)
+            try:
+                connection.open(timeout_s=timeout_s)
+            except OSError:
+                time.sleep(timeout_s / 5)  # refused at once: the broker is starting
+            else:
+                return connection
+        raise AssertionError("attempts never end by themselves")
 
     def _relay(self, connection: Connection) -> None:
         board = self._board
