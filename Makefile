@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help scenarios-list clean check test engine doctor bench lock firmware
+.PHONY: help report bench doctor engine firmware test check clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -18,11 +18,37 @@ help: ## this page
 scenario-%: $(VENV)/.ready ## run scenario N (0 to 8), print its table, leave results/latest
 	@$(RUN) -m experiments run $* && $(RUN) -m analysis summarise results/latest
 
+report: $(VENV)/.ready ## derive tables and figures of BUNDLE (default: the latest) again
+	@$(RUN) -m analysis report $(or $(BUNDLE),results/latest)
+
+bench: $(VENV)/.ready ## the instrument beside its floor: TCP echo, scenario 0, lateness, CPU (3 minutes)
+	@$(RUN) -m experiments bench
+
+doctor: $(VENV)/.ready ## what this host can and cannot do, with the remedy for each miss
+	@$(RUN) -m experiments doctor
+
 engine: ## install and start Docker Engine, Compose and Buildx (Debian and Ubuntu, as root)
 	@bash compose/host/engine.sh
 
+firmware: ## build sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
+	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else \
+	  docker build --quiet --file compose/board/Dockerfile --target artifacts --output firmware/build .; fi
+
+test: $(VENV)/.ready ## every test this host can run; REQUIRE_ENGINE=1 fails where there is no engine
+	@$(RUN) -m pytest
+
+check: $(VENV)/.ready ## what a reviewer's machine checks: format, lint, types
+	@$(VENV)/bin/ruff format --check . && $(VENV)/bin/ruff check . && $(VENV)/bin/mypy
+
 clean: $(VENV)/.ready ## remove what a killed run left behind (bundles stay)
 	@$(RUN) -m experiments clean
+
+lock: $(VENV)/.ready ## pin every Python dependency anew, with hashes
+	@for target in "pyproject.toml -o requirements.lock" "pyproject.toml --extra dev -o requirements-dev.lock" \
+	    "clients/requirements.in -c requirements.lock -o clients/requirements.lock" \
+	    "rpi/requirements.in -c requirements.lock -o rpi/requirements.lock"; do \
+	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $$target; done
 
 $(VENV)/.ready: requirements-dev.lock
 	@command -v $(PYTHON) >/dev/null && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -109,6 +109,11 @@ class Bundle:
         plan: Document = self.document["plan"]
         return plan
 
+    def deadline_ms(self, cell: Cell) -> int:
+        """The plan's deadline, or the interval: an answer later than that comes after the next request."""
+        deadline_ms = self.plan.get("deadline_ms")
+        return cell.interval_ms if deadline_ms is None else int(deadline_ms)
+
     def keyed(self) -> pl.LazyFrame:
         """Every row with `cell`, the cell's index, in place of its four columns; null where the plan lacks it."""
         columns = {key: [getattr(cell, key) for cell in self.cells] for key in CELL_KEY}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from analysis import derived, figures, integrity, statistics, tables
+from analysis import derived, figures, integrity, statistics, tables, warnings
 from analysis.bundle import Bundle, BundleError, read
 
 app = typer.Typer(
@@ -35,8 +35,11 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
         console.print(line, soft_wrap=True)
     tables.show(tables.latencies(summaries, intervals=False), console)
     tables.show(tables.counts(summaries), console)
+    tables.show(tables.deadlines(summaries), console)
     for line in tables.faults(summaries):
         console.print(line, soft_wrap=True)
+    for caution in warnings.of(run, summaries):
+        console.print(f"warning: {caution.line}", style="yellow", soft_wrap=True)
     console.print(f"Figures (PNG, SVG, PDF): {bundle / derived.FIGURES}/", soft_wrap=True)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis import conditions, figures, summary, tables
+from analysis import conditions, figures, summary, tables, warnings
 from analysis.bundle import Bundle
 from analysis.statistics import CellSummary
 
@@ -27,7 +27,9 @@ def table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
         "\n".join(f"- {line}" for line in conditions_of(bundle)) + "\n",
         tables.markdown(tables.latencies(summaries, intervals=True)),
         tables.markdown(tables.counts(summaries)),
+        tables.markdown(tables.deadlines(summaries)),
         *([faults] if faults else []),
+        *_warnings(bundle, summaries),
     ]
     return "\n".join(parts)
 
@@ -36,3 +38,8 @@ def conditions_of(bundle: Bundle) -> list[str]:
     """What was run and on what, in two lines, and what must be said of it."""
     lines = [" · ".join(conditions.of_cells(bundle.cells)), " · ".join(conditions.of_run(bundle))]
     return [*lines, *conditions.notices(bundle)]
+
+
+def _warnings(bundle: Bundle, summaries: Sequence[CellSummary]) -> list[str]:
+    lines = [f"- {caution.line}" for caution in warnings.of(bundle, summaries)]
+    return ["## Warnings\n", "\n".join(lines) + "\n"] if lines else []

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -46,7 +47,7 @@ class Distribution:
         sums = (self.counts * self.values_us).sum(axis=1)
         return np.asarray((weights * sums).sum(axis=1) / (weights * self.counts.sum(axis=1)).sum(axis=1))
 
-    def quantiles(self, q: float, weights: Integers) -> Floats:
+    def quantiles(self, weights: Integers, q: float) -> Floats:
         """(B,): the quantile `q` in µs for each of B weightings of the repetitions, `weights` (B, R).
 
         Linear between order statistics at 1 + (n − 1) q: definition 7 of Hyndman and Fan (1996), "Sample quantiles in
@@ -68,3 +69,16 @@ class Distribution:
             enough = (weights * self.cumulative[:, middle].T).sum(axis=1) > rank
             low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
         return self.values_us[low].astype(np.float64)
+
+
+def from_rows(rows: pl.DataFrame) -> dict[int, Distribution]:
+    """By cell, from (cell, repetition, value, count) in any order."""
+    return {int(cell): _of_cell(own) for (cell,), own in rows.partition_by("cell", as_dict=True).items()}
+
+
+def _of_cell(rows: pl.DataFrame) -> Distribution:
+    repetitions, row = np.unique(rows["repetition"].to_numpy(), return_inverse=True)
+    values, column = np.unique(rows["value"].to_numpy(), return_inverse=True)
+    counts = np.zeros((len(repetitions), len(values)), dtype=np.int64)
+    counts[row, column] = rows["count"].to_numpy()
+    return Distribution(values, counts, repetitions)

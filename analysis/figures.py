@@ -270,7 +270,7 @@ def _dress_figure(figure: Figure, axes: Axes, plot: Plot) -> None:
 
 def _quantile(distribution: Distribution, q: float) -> float:
     everything = np.ones((1, len(distribution.repetitions)), dtype=np.int64)
-    return float(distribution.quantiles(q, everything)[0])
+    return float(distribution.quantiles(everything, q)[0])
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[CellSummary]]]:

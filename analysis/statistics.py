@@ -1,15 +1,16 @@
 """From samples to the figures of each cell: what tables, plots, report and comparison all start from."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
 
-from analysis import bootstrap
+from analysis import bootstrap, cycles
 from analysis.bundle import Bundle, Cell
-from analysis.distribution import Distribution, Integers
+from analysis.distribution import Distribution, Floats, from_rows
 
 ANSWERED = ("ok", "late")
 
@@ -53,20 +54,29 @@ class CellSummary:
     cell: Cell
     repetitions: int
     counts: Counts
+    misses: cycles.Misses
     distributions: Mapping[str, Distribution]
     estimates: Mapping[str, Mapping[str, Estimate]]
 
 
 def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
     """Every planned cell that has a counted repetition, in the plan's order."""
+    ordered = cycles.in_order(bundle)
+    counts = _counts(bundle, cycles.reordered(ordered))
+    misses = cycles.misses(ordered, {cell.index: bundle.deadline_ms(cell) for cell in bundle.cells})
+    variations = {metric: cycles.variation(ordered, value) for metric, value in METRICS.items()}
+    del ordered
     distributions = {metric: distributions_of(bundle, metric) for metric in METRICS}
-    counts = _counts(bundle)
-    counted = {cell.index: sum(r.counted and r.cell == cell.index for r in bundle.repetitions) for cell in bundle.cells}
-    return tuple(
-        _summary(bundle, cell, counted[cell.index], counts.get(cell.index, Counts(0, 0, 0, 0, 0, 0)), distributions)
-        for cell in bundle.cells
-        if counted[cell.index]
-    )
+    summaries = []
+    for cell in bundle.cells:
+        repetitions = sum(r.counted and r.cell == cell.index for r in bundle.repetitions)
+        own = {metric: found[cell.index] for metric, found in distributions.items() if cell.index in found}
+        seed = (int(bundle.plan["seed"]), cell.index)
+        estimates = {m: estimate(found, variations[m].get(cell.index), seed) for m, found in own.items()}
+        if repetitions:
+            count = counts.get(cell.index, Counts(0, 0, 0, 0, 0, 0))
+            summaries.append(CellSummary(cell, repetitions, count, misses[cell.index], own, estimates))
+    return tuple(summaries)
 
 
 def distributions_of(bundle: Bundle, metric: str) -> dict[int, Distribution]:
@@ -80,7 +90,7 @@ def distributions_of(bundle: Bundle, metric: str) -> dict[int, Distribution]:
         .len("count")
         .collect(engine="streaming")
     )
-    return {int(cell): _distribution(rows) for (cell,), rows in counts.partition_by("cell", as_dict=True).items()}
+    return from_rows(counts)
 
 
 def supported(q: float, count: int) -> bool:
@@ -91,81 +101,40 @@ def supported(q: float, count: int) -> bool:
     return count >= math.ceil(math.log(1 - bootstrap.CONFIDENCE) / math.log(q))
 
 
-def _summary(
-    bundle: Bundle, cell: Cell, repetitions: int, counts: Counts, distributions: Mapping[str, dict[int, Distribution]]
-) -> CellSummary:
-    own = {metric: by_cell[cell.index] for metric, by_cell in distributions.items() if cell.index in by_cell}
-    seed = (int(bundle.plan["seed"]), cell.index)
-    estimates = {metric: estimate(distribution, seed) for metric, distribution in own.items()}
-    return CellSummary(cell, repetitions, counts, own, estimates)
-
-
-def estimate(distribution: Distribution, seed: tuple[int, ...]) -> dict[str, Estimate]:
-    """min, avg, the percentiles that the count supports, and max.
+def estimate(distribution: Distribution, variation: Distribution | None, seed: tuple[int, ...]) -> dict[str, Estimate]:
+    """min, avg, the percentiles that the count supports, max, and jitter, the mean of `variation`.
 
     Extremes get no interval: the bootstrap is inconsistent for them (Bickel and Freedman 1981).
     """
     values = distribution.values_us
-    repetitions = len(distribution.repetitions)
-    everything = np.ones((1, repetitions), dtype=np.int64)
-    enough = repetitions >= bootstrap.MINIMUM_REPETITIONS
-    weights = bootstrap.resample(repetitions, seed) if enough else None
-
-    result = {"min": Estimate(float(values[0])), "avg": _mean(distribution, everything, weights)}
+    result = {"min": Estimate(float(values[0])), "avg": _estimate(distribution, Distribution.means, seed)}
     for name, q in PERCENTILES.items():
         if supported(q, distribution.total):
-            result[name] = _quantile(distribution, q, everything, weights)
+            result[name] = _estimate(distribution, partial(Distribution.quantiles, q=q), seed)
     result["max"] = Estimate(float(values[-1]))
+    if variation is not None:
+        result["jitter"] = _estimate(variation, Distribution.means, seed)
     return result
 
 
-def _mean(distribution: Distribution, everything: Integers, weights: Integers | None) -> Estimate:
-    value = float(distribution.means(everything)[0])
-    if weights is None:
+def _estimate(distribution: Distribution, statistic: Callable[..., Floats], seed: tuple[int, ...]) -> Estimate:
+    """A statistic over all repetitions, with its interval where there are enough of them."""
+    repetitions = len(distribution.repetitions)
+    value = float(statistic(distribution, weights=np.ones((1, repetitions), dtype=np.int64))[0])
+    if repetitions < bootstrap.MINIMUM_REPETITIONS:
         return Estimate(value)
-    low, high = bootstrap.interval(distribution.means(weights), weights.shape[1])
+    replicates = statistic(distribution, weights=bootstrap.resample(repetitions, seed))
+    low, high = bootstrap.interval(replicates, repetitions)
     return Estimate(value, float(low), float(high))
 
 
-def _quantile(distribution: Distribution, q: float, everything: Integers, weights: Integers | None) -> Estimate:
-    value = float(distribution.quantiles(q, everything)[0])
-    if weights is None:
-        return Estimate(value)
-    low, high = bootstrap.interval(distribution.quantiles(q, weights), weights.shape[1])
-    return Estimate(value, float(low), float(high))
-
-
-def _distribution(rows: pl.DataFrame) -> Distribution:
-    """From (repetition, value, count) of one cell; polars' order is not fixed, the result's is."""
-    repetitions, row = np.unique(rows["repetition"].to_numpy(), return_inverse=True)
-    values, column = np.unique(rows["value"].to_numpy(), return_inverse=True)
-    counts = np.zeros((len(repetitions), len(values)), dtype=np.int64)
-    counts[row, column] = rows["count"].to_numpy()
-    return Distribution(values, counts, repetitions)
-
-
-def _counts(bundle: Bundle) -> dict[int, Counts]:
+def _counts(bundle: Bundle, reordered: Mapping[int, int]) -> dict[int, Counts]:
     status = pl.col("status")
     names = ("ok", "late", "lost", "duplicate")
     rows = bundle.counted().group_by("cell").agg((status == name).sum().alias(name) for name in names)
-    reordered = _reordered(bundle)
     result = {}
     for row in rows.collect(engine="streaming").to_dicts():
         own = {name: int(row[name]) for name in names}
         offered = own["ok"] + own["late"] + own["lost"]
         result[int(row["cell"])] = Counts(offered=offered, reordered=reordered.get(row["cell"], 0), **own)
     return result
-
-
-def _reordered(bundle: Bundle) -> dict[int, int]:
-    """By cell, the cycles answered after a later one was: reordering as RFC 4737, section 3, counts it."""
-    rows = (
-        bundle.counted()
-        .filter(pl.col("status").is_in(ANSWERED))
-        .select("cell", "repetition", "sequence", "received_ns")
-        .collect(engine="streaming")
-        .sort("cell", "repetition", "sequence")
-    )
-    overtaken = pl.col("received_ns") > pl.col("received_ns").cum_min(reverse=True).over("cell", "repetition")
-    by_cell = rows.filter(overtaken).group_by("cell").len("reordered")
-    return {row["cell"]: int(row["reordered"]) for row in by_cell.to_dicts()}

@@ -11,7 +11,7 @@ from analysis import thesis
 from analysis.statistics import CellSummary, Estimate
 
 METRICS = ("T", "R", "O")
-STATISTICS = ("min", "avg", "p50", "p90", "p99", "p99.9", "max")
+STATISTICS = ("min", "avg", "p50", "p90", "p99", "p99.9", "max", "jitter")
 COUNTS = ("offered", "ok", "late", "lost", "duplicate", "reordered")
 FAULTY = "†"
 THESIS = "thesis"
@@ -40,10 +40,19 @@ def latencies(summaries: Sequence[CellSummary], *, intervals: bool) -> Grid:
 def counts(summaries: Sequence[CellSummary]) -> Grid:
     """Cycles offered, answered and lost."""
     rows = tuple(
-        (*_cell(summary), str(summary.repetitions), *(str(getattr(summary.counts, name)) for name in COUNTS))
+        (*_cell(summary), str(summary.repetitions), *(f"{getattr(summary.counts, name):,}" for name in COUNTS))
         for summary in summaries
     )
-    return _drop_empty(Grid("Cycles", (*_CELL, "repetitions", *COUNTS), 4, rows))
+    return _drop_empty(Grid("Cycles", (*_CELL, "repetitions", *COUNTS), 5, rows))
+
+
+def deadlines(summaries: Sequence[CellSummary]) -> Grid:
+    """Cycles without an answer by their deadline, counted from the intended time, and the most of them in a row."""
+    rows = tuple(
+        (*_cell(s), f"{s.misses.deadline_ms} ms", f"{s.misses.count:,}", _percent(s), str(s.misses.longest_burst))
+        for s in summaries
+    )
+    return _drop_empty(Grid("Deadlines", (*_CELL, "deadline", "missed", "share", "most in a row"), 5, rows))
 
 
 def faults(summaries: Sequence[CellSummary]) -> tuple[str, ...]:
@@ -70,7 +79,15 @@ def show(grid: Grid, console: Console) -> None:
     """Prints the table; what all rows share goes into its title, what the row above says is not repeated."""
     shared = [i for i in range(grid.labels - 1) if len({row[i] for row in grid.rows}) == 1]
     title = ", ".join([grid.title, *(f"{grid.header[i]} {grid.rows[0][i]}" for i in shared)])
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    table = Table(
+        title=title,
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        collapse_padding=True,
+    )
+
     keep = [i for i in range(len(grid.header)) if i not in shared]
     for i in keep:
         table.add_column(grid.header[i], justify="left" if i < grid.labels else "right", no_wrap=True)
@@ -93,7 +110,7 @@ def _metric_rows(summary: CellSummary, metric: str, *, intervals: bool) -> Itera
     if estimates is None:
         return
     values = (_estimate(estimates.get(name), intervals=intervals) for name in STATISTICS)
-    yield *_cell(summary), metric, str(summary.distributions[metric].total), *values
+    yield *_cell(summary), metric, f"{summary.distributions[metric].total:,}", *values
     figures = [thesis.published(summary.cell, metric, name) for name in STATISTICS]
     if any(figures):
         yield *_cell(summary), THESIS, "", *(_published(figure) for figure in figures)
@@ -110,6 +127,10 @@ def _estimate(estimate: Estimate | None, *, intervals: bool) -> str:
 
 def _published(figure: thesis.Published | None) -> str:
     return "" if figure is None else milliseconds(figure.value_us) + (FAULTY if figure.fault else "")
+
+
+def _percent(summary: CellSummary) -> str:
+    return f"{summary.misses.count / summary.counts.offered:.2%}" if summary.counts.offered else ""
 
 
 def milliseconds(value_us: float) -> str:

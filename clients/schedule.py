@@ -31,6 +31,10 @@ class Job:
     qos_answer: int
     timeout_ms: int
 
+    def scheduled_s(self) -> float:
+        """How long the schedule lasts, warm-up included."""
+        return (self.warmup + self.messages) * self.interval_ms / 1000
+
 
 @dataclass(slots=True)
 class Cycle:

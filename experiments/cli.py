@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plan, variables
+from experiments import bench, doctor, plan, variables
 from experiments.errors import TestbedError
 from experiments.placements import Stand
 from experiments.placements import docker as docker_placement
@@ -87,6 +87,23 @@ def list_variables() -> None:
     for name, variable in variables.VARIABLES.items():
         table.add_row(name, variable.help)
     Console().print(table)
+
+
+@app.command("bench")
+def run_bench(swaps: Swaps = None) -> None:
+    """Print the instrument beside its floor: TCP echo, scenario 0, lateness, CPU. Takes about three minutes."""
+    stand, notice = _placement(variables.Settings.parse(variables.given(swaps or [], os.environ)))
+    console = Console(highlight=False)
+    if notice:
+        console.print(f"testbed: {notice}", markup=False, soft_wrap=True)
+    with _alone():
+        bench.bench(stand, console)
+
+
+@app.command("doctor")
+def examine_host() -> None:
+    """Say what this host can and cannot do, with the remedy for each miss."""
+    raise typer.Exit(doctor.print_report(Console(highlight=False)))
 
 
 @app.command()

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from clients.schedule import Job
 from experiments import boards
 from experiments.boards import Board
 from experiments.errors import BadInputError, TestbedError
@@ -77,6 +78,14 @@ class Plan:
     def scheduled_s(self, cell: Cell) -> float:
         """How long one repetition's schedule lasts, warm-up included."""
         return (self.settings.messages + self.settings.warmup) * cell.interval_ms / 1000
+
+    def job(self, cell: Cell, repetition: int) -> Job:
+        """What the control loop is asked to do in one repetition of a cell."""
+        settings = self.settings
+        return Job(
+            run=self.run, repetition=repetition, interval_ms=cell.interval_ms, messages=settings.messages,
+            warmup=settings.warmup, qos=cell.qos, qos_answer=cell.qos_answer, timeout_ms=settings.timeout_ms,
+        )  # fmt: skip
 
     def record(self) -> dict[str, Any]:
         """Give `plan` in bundle.json."""

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import time
 from collections.abc import Iterator
@@ -15,15 +14,13 @@ from rich.console import Console
 
 from experiments import host
 from experiments.bundle import BundleWriter, utc_now
-from experiments.errors import StandError, TestbedError
-from experiments.noise import NoiseMeter, lateness
-from experiments.placements import Channel, Stand
+from experiments.errors import TestbedError
+from experiments.noise import lateness
+from experiments.observation import observe
+from experiments.placements import Stand
 from experiments.plan import Cell, Plan
 from experiments.progress import RunProgress
 from experiments.samples import counts, samples
-
-READY_TIMEOUT_S = 40.0
-"""Longer than the control loop's own patience, whose reason is the better one to read."""
 
 
 class Runner:
@@ -92,43 +89,19 @@ class Runner:
         began_s = time.monotonic()
         progress.begin(cell)
         try:
-            done, noise = self._observe(cell, repetition, progress)
-            problem = done["connection_lost"]
+            channel = self._stand.up(cell.conditions)
+            self._stand.fresh_broker()
+            job = self._plan.job(cell, repetition)
+            observation = observe(channel, job, self._rows, lambda t_us: progress.samples(cell, t_us))
+            problem = observation.done["connection_lost"]
             entry |= {
                 "validity": "interrupted" if problem else "valid", "reasons": [problem] if problem else [],
-                "counted": not problem, "noise": noise.read(), "control_loop": _loop_facts(done),
+                "counted": not problem, "noise": observation.noise, "control_loop": _loop_facts(observation.done),
             }  # fmt: skip
         finally:
             entry["duration_s"] = round(time.monotonic() - began_s, 3)
             self._file(entry, cell, repetition)
         progress.end(cell, entry["duration_s"])
-
-    def _observe(self, cell: Cell, repetition: int, progress: RunProgress) -> tuple[dict[str, Any], NoiseMeter]:
-        """Run one repetition on a fresh broker and collect its rows until the control loop says it is done."""
-        channel = self._stand.up(cell.conditions)
-        self._stand.fresh_broker()
-        channel.send(json.dumps(self._job(cell, repetition)).encode())
-        ready = _expect(channel, "ready", READY_TIMEOUT_S)
-        noise = NoiseMeter()
-        patience_s = self._plan.scheduled_s(cell) + 2 * self._plan.settings.timeout_ms / 1000 + 30
-        until_s = time.monotonic() + patience_s
-        while True:
-            event = channel.receive(max(1.0, until_s - time.monotonic()))
-            if event["event"] == "samples":
-                self._rows += event["rows"]
-                progress.samples(cell, _round_trips_us(event["rows"]))
-            elif event["event"] == "done":
-                return event | {"granted_qos": ready["granted_qos"]}, noise
-            else:
-                raise StandError(event.get("reason", f"unexpected event {event['event']}"))
-
-    def _job(self, cell: Cell, repetition: int) -> dict[str, Any]:
-        settings = self._plan.settings
-        return {
-            "run": self._plan.run, "repetition": repetition, "interval_ms": cell.interval_ms,
-            "messages": settings.messages, "warmup": settings.warmup, "qos": cell.qos, "qos_answer": cell.qos_answer,
-            "timeout_ms": settings.timeout_ms,
-        }  # fmt: skip
 
     def _file(self, entry: dict[str, Any], cell: Cell, repetition: int) -> None:
         rows = samples(self._plan, cell, repetition, self._rows)
@@ -143,20 +116,6 @@ class Runner:
         if broken:
             return "partial", f"{len(broken)} repetitions broke off, first: {broken[0]['reasons'][0]}", 1
         return "complete", "", 0
-
-
-def _expect(channel: Channel, name: str, timeout_s: float) -> dict[str, Any]:
-    """Wait for an event by name; what the control loop says of its start is passed over."""
-    while True:
-        event = channel.receive(timeout_s)
-        if event["event"] == name:
-            return event
-        if event["event"] == "failed":
-            raise StandError(event["reason"])
-
-
-def _round_trips_us(rows: list[list[Any]]) -> list[int]:
-    return [(row[3] - row[2]) // 1000 for row in rows if row[2] is not None and row[3] is not None]
 
 
 def _loop_facts(done: dict[str, Any]) -> dict[str, Any]:

@@ -68,8 +68,8 @@ class Stand(Protocol):
     def fresh_broker(self) -> None:
         """Replace the broker by a new one without any state."""
 
-    def floor_us(self) -> list[int]:
-        """Round trips (µs) of raw TCP echoes between control loop and Pi: the instrument's floor."""
+    def floor_us(self, interval_ms: int = 5) -> list[int]:
+        """Round trips (µs) of 100 raw TCP echoes between control loop and Pi: the instrument's floor."""
 
     def down(self) -> None:
         """Leave nothing running."""

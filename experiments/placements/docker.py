@@ -111,11 +111,11 @@ class DockerStand:
         broker.kill("KILL")
         broker.start()
 
-    def floor_us(self) -> list[int]:
+    def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Echo between the very containers that the cycles will run in."""
         self._container("pi").exec_run(["python3", "-m", "clients.echo", "serve", str(_ECHO_PORT)], detach=True)
         code, output = self._container("control-loop").exec_run(
-            ["python3", "-m", "clients.echo", "ask", "pi", str(_ECHO_PORT), "100", "5"]
+            ["python3", "-m", "clients.echo", "ask", "pi", str(_ECHO_PORT), "100", str(interval_ms)]
         )
         said = output if isinstance(output, bytes) else b"".join(output)
         if code:
@@ -168,6 +168,11 @@ def engine_answers() -> str | None:
     except (docker.errors.DockerException, OSError):
         return "no container engine answers"
     return None if compose_version() else "the engine answers, but has no Compose v2"
+
+
+def engine_version() -> str:
+    """Docker Engine's version; raises when none answers."""
+    return str(docker.from_env().version()["Version"])
 
 
 def compose_version() -> str | None:

@@ -99,14 +99,14 @@ class HostStand:
         command = self._broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
         self._start("broker", command, self._host_cpus)
 
-    def floor_us(self) -> list[int]:
+    def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Echo over loopback between the same two sets of CPUs."""
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = str(probe.getsockname()[1])
         self._start("echo", [sys.executable, "-m", "clients.echo", "serve", port], self._pi_cpus)
         asked = self._start(
             "echo-client",
-            [sys.executable, "-m", "clients.echo", "ask", "127.0.0.1", port, "100", "5"],
+            [sys.executable, "-m", "clients.echo", "ask", "127.0.0.1", port, "100", str(interval_ms)],
             self._host_cpus,
             piped=True,
         )

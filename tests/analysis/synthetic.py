@@ -174,13 +174,11 @@ def _repetition_entry(spec: Spec, order: int, cell: int, repetition: int, rows: 
     own = [row for row in rows if not row["warmup"]]
     count = {status: sum(row["status"] == status for row in own) for status in ("ok", "late", "lost", "duplicate")}
     offered = count["ok"] + count["late"] + count["lost"]
-    proof = {
-        "service": "broker",
-        "knob": "priority",
-        "requested": "fifo:90",
-        "holds": True,
-        "observed": {"threads": [{"tid": 7, "name": "mosquitto", "policy": "SCHED_FIFO", "priority": 90}]},
-    }
+    proofs = [
+        {"service": service, "knob": knob, "requested": value, "holds": True, "observed": {knob: value}}
+        for service, knobs in spec.cells[cell].knobs.items()
+        for knob, value in knobs.items()
+    ]
     return {
         "order": order,
         "cell": cell,
@@ -195,7 +193,7 @@ def _repetition_entry(spec: Spec, order: int, cell: int, repetition: int, rows: 
         "noise": {"steal_percent": 0.1, "foreign_cpu_percent": 2.0, "lateness_us": {"p50": 80, "p99": 150, "max": 300}},
         "control_loop": {"cpu_percent": 2.1, "board_lateness_us": None},
         "contention": None,
-        "proofs": [proof] if spec.proofs else [],
+        "proofs": proofs if spec.proofs else [],
     }
 
 

@@ -1,0 +1,183 @@
+"""Everything that can be wrong with a result without making it unreadable, and what to do about each."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from scipy import stats
+
+from analysis.bootstrap import MINIMUM_REPETITIONS
+from analysis.bundle import Bundle, Repetition
+from analysis.statistics import PERCENTILES, CellSummary, supported
+
+SPREAD = 0.10
+TREND = 0.05
+FLOOR = 3.0
+OMISSION = 0.10
+SIGNIFICANCE = 0.01
+
+
+class Kind(Enum):
+    """What is told, and the remedy."""
+
+    ENDED_EARLY = ("the run is {status}: {reason}", "run it again; until then these are the repetitions it finished")
+    REFUSED = ("{count} repetitions refused: {reason}", "`make doctor` says what this host lacks")
+    NOISY = ("{count} of {total} counted repetitions are noisy: {reason}", "run it again on a quieter host")
+    PROOF = ("{knob} on {service} has no proof in {count} repetitions", "do not attribute anything to it; run it again")
+    BROKEN = ("{knob} on {service} did not hold in {count} repetitions", "do not attribute anything to it")
+    NO_INTERVAL = (
+        "{count} repetitions: too few for intervals",
+        f"set REPETITIONS=10; intervals need {MINIMUM_REPETITIONS}, verdicts 4 on each side",
+    )
+    NO_P99 = ("{count} answers support no p99", "raise MESSAGES or REPETITIONS: p99 needs 299 answers, p99.9 2995")
+    SPREAD = (
+        "repetitions disagree: their medians of T vary by {percent:.0f} % (standard deviation)",
+        "trust the intervals, not the averages; a quieter host, or more REPETITIONS",
+    )
+    TREND = (
+        "T drifts by {percent:+.0f} % from the first repetition to the last",
+        "look for heat, a filling disk or a growing backlog; compare only arms interleaved in one run",
+    )
+    FLOOR = (
+        "O p50 is {ratio:.1f} times the instrument's floor ({floor:.3f} ms, a TCP echo on the same stand)",
+        "part of O is the instrument: differences between conditions count, absolute values less",
+    )
+    NO_FLOOR = ("the instrument's floor was not measured", "`make bench` measures it on this host")
+    CUT = (
+        "{percent:.2f} % of cycles were lost: {statistic} and beyond are those of the answered ones only",
+        "read losses beside latency; a lost cycle is worse than any answer",
+    )
+    OMISSION = (
+        "p99 of T from the intended time exceeds T's by {extra:.3f} ms: requests left late",
+        "read T_intended; give the control loop its own CPU or a longer interval",
+    )
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A warning, about the whole run or one cell of it (`Warning` is Python's own)."""
+
+    kind: Kind
+    about: str
+    text: str
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return str(self.kind.value[1])
+
+    @property
+    def line(self) -> str:
+        """As printed."""
+        return f"{self.about}: {self.text}. {self.remedy[0].upper()}{self.remedy[1:]}."
+
+
+def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> tuple[Caution, ...]:
+    """Every warning: about the run first, then cell by cell; what is true of several cells is told once."""
+    run = itertools.chain(_of_run(bundle), _proofs(bundle))
+    cells = (caution for summary in summaries for caution in _of_cell(bundle, summary))
+    merged: dict[tuple[Kind, str], list[str]] = {}
+    for caution in itertools.chain(run, cells):
+        merged.setdefault((caution.kind, caution.text), []).append(caution.about)
+    return tuple(Caution(kind, "; ".join(about), text) for (kind, text), about in merged.items())
+
+
+def _tell(kind: Kind, about: str, **values: object) -> Caution:
+    return Caution(kind, about, kind.value[0].format(**values))
+
+
+def _of_run(bundle: Bundle) -> Iterator[Caution]:
+    name = bundle.name
+    if bundle.status != "complete":
+        reason = bundle.document.get("reason") or "ended early"
+        yield _tell(Kind.ENDED_EARLY, name, status=bundle.status, reason=reason)
+    refused = [r for r in bundle.repetitions if r.validity == "refused"]
+    if refused:
+        yield _tell(Kind.REFUSED, name, count=len(refused), reason=_first_reason(refused))
+    counted = [r for r in bundle.repetitions if r.counted]
+    noisy = [r for r in counted if r.validity == "noisy"]
+    if noisy:
+        yield _tell(Kind.NOISY, name, count=len(noisy), total=len(counted), reason=_first_reason(noisy))
+    if counted and not bundle.document.get("floor"):
+        yield _tell(Kind.NO_FLOOR, name)
+
+
+def _proofs(bundle: Bundle) -> Iterator[Caution]:
+    """A knob that was requested needs a proof that holds in each counted repetition."""
+    cells = {cell.index: cell for cell in bundle.cells}
+    missing: dict[tuple[Kind, str], dict[str, int]] = {}
+    for repetition in bundle.repetitions:
+        if not repetition.counted:
+            continue
+        held = {(p["service"], p["knob"]): p["holds"] for p in repetition.document.get("proofs", ())}
+        for service, knobs in cells[repetition.cell].knobs.items():
+            for knob in knobs:
+                if not held.get((service, knob), False):
+                    kind = Kind.BROKEN if (service, knob) in held else Kind.PROOF
+                    services = missing.setdefault((kind, knob), {})
+                    services[service] = services.get(service, 0) + 1
+    for (kind, knob), services in missing.items():
+        yield _tell(kind, bundle.name, knob=knob, service=", ".join(services), count=max(services.values()))
+
+
+def _of_cell(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
+    about = summary.cell.label
+    if summary.repetitions < MINIMUM_REPETITIONS:
+        yield _tell(Kind.NO_INTERVAL, about, count=summary.repetitions)
+    answered = summary.counts.ok + summary.counts.late
+    if not supported(PERCENTILES["p99"], answered):
+        yield _tell(Kind.NO_P99, about, count=answered)
+    yield from _losses(summary)
+    if "T" in summary.distributions:
+        yield from _stability(bundle, summary)
+        yield from _instrument(bundle, summary)
+
+
+def _losses(summary: CellSummary) -> Iterator[Caution]:
+    share = summary.counts.lost / summary.counts.offered if summary.counts.offered else 0.0
+    for statistic, q in PERCENTILES.items():
+        if share > 1 - q:
+            yield _tell(Kind.CUT, summary.cell.label, percent=100 * share, statistic=statistic)
+            return
+
+
+def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
+    """Whether repetitions agree, and do not drift.
+
+    Spread: standard deviation over mean above 10 %, as pyperf warns. Trend: Kendall's tau over the order of running
+    (Mann 1945) at 1 %, and Theil's slope (1950) from first to last above 5 %.
+    """
+    distribution = summary.distributions["T"]
+    medians = distribution.quantiles(distribution.each(), 0.5)
+    if len(medians) < MINIMUM_REPETITIONS:
+        return
+    spread = float(medians.std(ddof=1) / medians.mean())
+    if spread > SPREAD:
+        yield _tell(Kind.SPREAD, summary.cell.label, percent=100 * spread)
+    orders = {r.repetition: r.order for r in bundle.repetitions if r.cell == summary.cell.index}
+    order = np.array([orders[number] for number in distribution.repetitions.tolist()])
+    rank = order.argsort().argsort()
+    slope = float(stats.theilslopes(medians, rank).slope)
+    drift = slope * (len(medians) - 1) / float(medians.mean())
+    if abs(drift) > TREND and stats.kendalltau(rank, medians).pvalue < SIGNIFICANCE:
+        yield _tell(Kind.TREND, summary.cell.label, percent=100 * drift)
+
+
+def _instrument(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
+    estimates = summary.estimates
+    floor = bundle.document.get("floor")
+    if floor and "O" in estimates:
+        floor_us = float(floor["tcp_echo_t_us"]["p50"])
+        ratio = estimates["O"]["p50"].value_us / floor_us if "p50" in estimates["O"] else FLOOR
+        if ratio < FLOOR:
+            yield _tell(Kind.FLOOR, summary.cell.label, ratio=ratio, floor=floor_us / 1000)
+    if "p99" in estimates["T"]:
+        extra_us = estimates["T_intended"]["p99"].value_us - estimates["T"]["p99"].value_us
+        if extra_us > OMISSION * estimates["T"]["p99"].value_us:
+            yield _tell(Kind.OMISSION, summary.cell.label, extra=extra_us / 1000)
+
+
+def _first_reason(repetitions: Sequence[Repetition]) -> str:
+    return next((r.reasons[0] for r in repetitions if r.reasons), "no reason recorded")

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One repetition as seen from outside: the job goes to the control loop, its rows come back, noise is watched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from clients.schedule import Job
+from experiments.errors import StandError
+from experiments.noise import NoiseMeter
+from experiments.placements import Channel
+
+READY_TIMEOUT_S = 40.0
+"""Longer than the control loop's own patience, whose reason is the better one to read."""
+
+Rows = list[list[Any]]
+"""Rows of `clients.schedule.Row`, as JSON brought them."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the control loop said at the end (`done`), and what else went on meanwhile."""
+
+    done: dict[str, Any]
+    noise: dict[str, Any]
+
+
+def observe(channel: Channel, job: Job, rows: Rows, heard: Callable[[list[int]], None]) -> Observation:
+    """Run one repetition; `rows` grows as samples arrive, `heard` gets their round trips (µs).
+
+    Raises StandError when the stand does not answer or the control loop ends.
+    """
+    channel.send(json.dumps(dataclasses.asdict(job)).encode())
+    ready = _expect_ready(channel)
+    noise = NoiseMeter()
+    until_s = time.monotonic() + job.scheduled_s() + 2 * job.timeout_ms / 1000 + 30
+    while True:
+        event = channel.receive(max(1.0, until_s - time.monotonic()))
+        if event["event"] == "samples":
+            rows += event["rows"]
+            heard(_round_trips_us(event["rows"]))
+        elif event["event"] == "done":
+            return Observation(event | {"granted_qos": ready["granted_qos"]}, noise.read())
+        else:
+            raise StandError(event.get("reason", f"unexpected event {event['event']}"))
+
+
+def _expect_ready(channel: Channel) -> dict[str, Any]:
+    """Wait until the whole stand answers; what the control loop says of its own start is passed over."""
+    while True:
+        event = channel.receive(READY_TIMEOUT_S)
+        if event["event"] == "ready":
+            return event
+        if event["event"] == "failed":
+            raise StandError(event["reason"])
+
+
+def _round_trips_us(rows: Rows) -> list[int]:
+    return [(row[3] - row[2]) // 1000 for row in rows if row[2] is not None and row[3] is not None]
