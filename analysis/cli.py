@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from analysis import derived, figures, integrity, statistics, tables, warnings
+from analysis import calibrate, compare, derived, figures, integrity, statistics, tables, verdicts, warnings
 from analysis.bundle import Bundle, BundleError, read
+from analysis.selection import select
 
 app = typer.Typer(
     help="""Turns the bundles that runs leave behind into statistics, tables, figures and verdicts.
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 
 BundleArgument = Annotated[Path, typer.Argument(metavar="BUNDLE", help="The folder of a run.")]
+SelectionArgument = Annotated[str, typer.Argument(help="A bundle, BUNDLE#ARM, or BUNDLE#name=value,…")]
 LATEST = Path("results/latest")
 
 
@@ -62,6 +64,46 @@ def overlay(
     _console().print(f"{len(plots)} figures (PNG, SVG, PDF): {into}/", soft_wrap=True)
 
 
+@app.command(name="compare")
+def compare_command(
+    a: SelectionArgument,
+    b: SelectionArgument,
+    margin_percent: Annotated[
+        float, typer.Option(metavar="P", min=0, help="A difference within P % of A's value does not matter.")
+    ] = 100 * compare.MARGIN,
+    force: Annotated[bool, typer.Option("--force", help="Compare across hosts, boards or placements too.")] = False,
+) -> None:
+    """Say of each statistic whether B is faster than A, slower, no different, or whether that cannot be told.
+
+    A and B name a bundle, an arm of one (results/latest#fifo), or cells by their conditions
+    (results/latest#scenario=2,interval_ms=20,qos=0,arm=fifo). Cells pair by interval and QoS.
+
+    All intervals hold together at 95 %: the chance of any false alarm in the whole comparison is 5 % at most.
+    docs/statistics.md tells how, and how often a true difference is found.
+    """
+    found = compare.compare(select(a, _open), select(b, _open), margin=margin_percent / 100, force=force)
+    console = _console()
+    for line in ("A: " + found.a.text, "B: " + found.b.text, *(f"differs: {line}" for line in found.differences)):
+        console.print(line, soft_wrap=True)
+    tables.show(tables.claims(found.claims), console)
+    for line in verdicts.sentences(found.claims):
+        console.print(line, soft_wrap=True)
+    for line in found.notes:
+        console.print(f"note: {line}.", style="yellow", soft_wrap=True)
+
+
+@app.command(name="calibrate")
+def calibrate_command(
+    splits: Annotated[int, typer.Option(metavar="N", min=100, help="A/A comparisons for each line.")] = 1000,
+) -> None:
+    """Measure on simulated repetitions how often verdicts are false alarms, and which true shifts they find.
+
+    Takes some minutes and prints the tables kept in docs/statistics.md, in Markdown.
+    """
+    for grid in calibrate.tables(splits):
+        print(tables.markdown(grid))
+
+
 def main() -> None:
     """Runs a command; a `BundleError` is one line on stderr and exit code 2."""
     try:
@@ -78,6 +120,5 @@ def _open(folder: Path) -> Bundle:
 
 
 def _console() -> Console:
-    """Fits a terminal; unfolded plain text in a pipe."""
-    piped = not sys.stdout.isatty()
-    return Console(width=200 if piped else None, markup=False, highlight=False)
+    """Plain text in a pipe; a narrow terminal folds lines, but no figure is cut."""
+    return Console(width=120, markup=False, highlight=False)

@@ -82,3 +82,10 @@ def _of_cell(rows: pl.DataFrame) -> Distribution:
     counts = np.zeros((len(repetitions), len(values)), dtype=np.int64)
     counts[row, column] = rows["count"].to_numpy()
     return Distribution(values, counts, repetitions)
+
+
+def of_samples(samples_us: Integers) -> Distribution:
+    """From samples (R, n), a row a repetition."""
+    values = np.unique(samples_us)
+    counts = np.stack([np.bincount(np.searchsorted(values, own), minlength=len(values)) for own in samples_us])
+    return Distribution(values, counts, np.arange(1, len(samples_us) + 1))

@@ -1,11 +1,11 @@
 """Whether two sets of repetitions differ: a permutation test over repetitions, and intervals that agree with it.
 
-The repetition is the unit: cycles inside one share their luck. Under the null hypothesis the labels A and B mean nothing,
-so every relabelling of the repetitions was as likely (Fisher 1935; Good 2005, "Permutation, parametric and bootstrap
-tests of hypotheses"). Of all differences in one comparison the largest studentised one is kept for each relabelling
-(Westfall and Young 1993, "Resampling-based multiple testing", single-step maxT), so the chance of *any* false alarm in
-the whole comparison stays at 5 %, whatever the distribution and however the metrics hang together. Studentising (Janssen
-1997; Chung and Romano 2013) keeps the test honest where A and B vary by different amounts.
+The repetition is the unit: cycles inside one share their luck. Under the null hypothesis the labels A and B mean
+nothing, so every relabelling of the repetitions was as likely (Fisher 1935; Good 2005, "Permutation, parametric and
+bootstrap tests of hypotheses"). Of all differences in one comparison the largest studentised one is kept for each
+relabelling (Westfall and Young 1993, "Resampling-based multiple testing", single-step maxT), which bounds the chance of
+*any* false alarm in the whole comparison, whatever the distribution and however the metrics hang together. Studentising
+(Janssen 1997; Chung and Romano 2013) keeps the test honest where A and B vary by different amounts.
 """
 
 import itertools
@@ -17,7 +17,10 @@ import numpy as np
 
 from analysis.distribution import Floats
 
-LEVEL = 0.05
+PROMISED = 0.05
+LEVEL = 0.025
+"""The chance of any false alarm aimed at: half of what is promised, so that a count of false alarms in a hundred
+comparisons keeps the promise too. Where repetitions are too few for it, what is promised."""
 RELABELLINGS = 10_000
 QUANTISATION_US2 = 1 / 12
 """Latencies are whole µs: the variance of rounding (Sheppard 1898), so that equal repetitions do not divide by 0."""
@@ -37,7 +40,7 @@ class Sides:
 class Differences:
     """B − A in µs for each statistic of one pair, (J,), with intervals that hold for the whole comparison together.
 
-    `p` is adjusted for every statistic of every pair. An interval excludes 0 exactly where `p` ≤ 5 %.
+    `p` is adjusted for every statistic of every pair. An interval excludes 0 exactly where `p` is at most the level.
     """
 
     value_us: Floats
@@ -51,7 +54,7 @@ def differences(pairs: Sequence[Sides], seed: tuple[int, ...]) -> list[Differenc
     rng = np.random.default_rng(seed)
     single = len(pairs) == 1
     largest = np.max([_studentised_maxima(pair, _labels(pair, rng, exact=single)) for pair in pairs], axis=0)
-    critical = _critical(largest)
+    critical = _critical(largest, level(pairs))
     return [_judge(pair, largest, critical) for pair in pairs]
 
 
@@ -60,9 +63,17 @@ def cliffs_delta(a: Floats, b: Floats) -> float:
     return float(np.sign(b[:, None] - a[None, :]).mean())
 
 
-def can_reject(repetitions_a: int, repetitions_b: int, pairs: int) -> bool:
-    """Whether there are enough relabellings that the most extreme one can be rare: 2 · pairs / C(RA+RB, RA) ≤ 5 %."""
-    return 2 * pairs / math.comb(repetitions_a + repetitions_b, repetitions_a) <= LEVEL
+def level(pairs: Sequence[Sides]) -> float:
+    """The level that repetitions allow."""
+    return LEVEL if rarest(pairs) <= LEVEL else PROMISED
+
+
+def rarest(pairs: Sequence[Sides]) -> float:
+    """The smallest p that these repetitions can yield; no verdict is possible where it exceeds the promised level.
+
+    Only the real labels and their mirror image are as extreme as can be, in any of the pairs: Σ 2 / C(RA+RB, RA).
+    """
+    return sum(2 / math.comb(len(pair.a) + len(pair.b), len(pair.a)) for pair in pairs)
 
 
 def _labels(pair: Sides, rng: np.random.Generator, *, exact: bool) -> Floats:
@@ -107,9 +118,9 @@ def _difference(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
     return sum_b / count_b - sum_a / count_a, np.sqrt(error)
 
 
-def _critical(largest: Floats) -> float:
-    """The smallest value such that a |t| beyond it is reached by at most 5 % of `largest` (P,)."""
-    allowed = int(LEVEL * len(largest) * (1 + ROUNDING))
+def _critical(largest: Floats, share: float) -> float:
+    """The smallest value such that a |t| beyond it is reached by at most `share` of `largest` (P,)."""
+    allowed = int(share * len(largest) * (1 + ROUNDING))
     return float(np.sort(largest)[::-1][allowed]) * (1 + ROUNDING)
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis import thesis
+from analysis.compare import Claim
 from analysis.statistics import CellSummary, Estimate
 
 METRICS = ("T", "R", "O")
@@ -53,6 +54,32 @@ def deadlines(summaries: Sequence[CellSummary]) -> Grid:
         for s in summaries
     )
     return _drop_empty(Grid("Deadlines", (*_CELL, "deadline", "missed", "share", "most in a row"), 5, rows))
+
+
+def claims(found: Sequence[Claim]) -> Grid:
+    """B − A, statistic by statistic, with the verdicts."""
+    rows = tuple(
+        (
+            _pair(claim),
+            claim.metric,
+            claim.statistic,
+            milliseconds(claim.a_us),
+            milliseconds(claim.b_us),
+            f"{claim.difference_us / 1000:+.3f}",
+            f"[{claim.low_us / 1000:+.3f}, {claim.high_us / 1000:+.3f}]",
+            f"{100 * claim.difference_us / claim.a_us:+.1f} %" if claim.a_us else "",
+            f"{claim.cliffs_delta:+.2f}",
+            claim.verdict,
+        )
+        for claim in found
+    )
+    header = ("cell", "metric", "", "A", "B", "B − A", "95 % interval", "change", "Cliff's δ", "B is")
+    return Grid("Average repetition, in ms", header, 3, rows)
+
+
+def _pair(claim: Claim) -> str:
+    a, b = claim.cells
+    return " → ".join(dict.fromkeys(f"{cell.interval_ms} ms, QoS {cell.qos}" for cell in (a, b)))
 
 
 def faults(summaries: Sequence[CellSummary]) -> tuple[str, ...]:

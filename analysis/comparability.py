@@ -1,0 +1,75 @@
+"""What differs between two selections: what forbids a comparison, and what it is about."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.bundle import Bundle, Cell
+from analysis.selection import Selection
+
+Pairs = Sequence[tuple[Cell, Cell]]
+
+HOST = ("hostname_hash", "cpu_model", "cpus", "memory_bytes")
+SURROUNDINGS = ("kernel", "os", "cgroup")
+
+
+def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
+    """Why the difference could be something else than the conditions: host, placement, board, repetitions' length."""
+    found = [_differs(f"host {name}", _host(a.bundle, name), _host(b.bundle, name)) for name in HOST]
+    found += [_differs("placement", a.bundle.document["placement"], b.bundle.document["placement"])]
+    found += [_differs("board", own.board, other.board) for own, other in pairs]
+    found += [_differs("messages a repetition", a.bundle.plan["messages"], b.bundle.plan["messages"])]
+    return _distinct(found)
+
+
+def changes(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
+    """What else differs: the conditions compared, and the software underneath."""
+    found = []
+    for own, other in pairs:
+        found += [
+            _differs(key, getattr(own, key), getattr(other, key)) for key in ("scenario", "arm", "interval_ms", "qos")
+        ]
+        found += [_differs("contention", own.contention or "none", other.contention or "none")]
+        found += [_differs(knob, _setting(own, knob), _setting(other, knob)) for knob in _knobs(own, other)]
+    found += [_differs(name, _host(a.bundle, name), _host(b.bundle, name)) for name in SURROUNDINGS]
+    found += [_differs(f"image {name}", *ids) for name, ids in _images(a.bundle, b.bundle).items()]
+    found += [_differs("git revision", _revision(a.bundle), _revision(b.bundle))]
+    return _distinct(found)
+
+
+def _differs(name: str, of_a: object, of_b: object) -> str | None:
+    return None if of_a == of_b else f"{name}: {of_a or 'none'} → {of_b or 'none'}"
+
+
+def _distinct(lines: Sequence[str | None]) -> list[str]:
+    return list(dict.fromkeys(line for line in lines if line))
+
+
+def _host(bundle: Bundle, name: str) -> object:
+    return bundle.document["host"].get(name)
+
+
+def _knobs(own: Cell, other: Cell) -> list[str]:
+    """`service knob` for every knob that either cell sets."""
+    return sorted(
+        {f"{service} {kind}" for cell in (own, other) for service, knobs in cell.knobs.items() for kind in knobs}
+    )
+
+
+def _setting(cell: Cell, knob: str) -> str | None:
+    service, kind = knob.split(" ", 1)
+    return cell.knobs.get(service, {}).get(kind)
+
+
+def _images(a: Bundle, b: Bundle) -> dict[str, tuple[str | None, str | None]]:
+    """By service, the start of each side's image id."""
+    of_a, of_b = (_image_ids(bundle.document.get("images") or {}) for bundle in (a, b))
+    return {service: (of_a.get(service), of_b.get(service)) for service in sorted({*of_a, *of_b})}
+
+
+def _image_ids(images: dict[str, Any]) -> dict[str, str]:
+    return {service: str(image.get("id") or image.get("reference"))[:19] for service, image in images.items()}
+
+
+def _revision(bundle: Bundle) -> str | None:
+    git = bundle.document.get("git")
+    return str(git["revision"])[:10] if git else None

@@ -1,0 +1,155 @@
+"""Compares two bundles, or two parts of one: B is faster than A, slower, no different, or it cannot be told.
+
+A statistic is taken of each repetition, since cycles inside one are not independent, and averaged over repetitions;
+`inference` judges all the differences together. A verdict is read off the interval of B − A: beyond 0 it is `faster` or
+`slower`; within the margin `no difference shown`; anything else is `inconclusive`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from analysis import comparability, inference
+from analysis.bundle import BundleError, Cell
+from analysis.distribution import Distribution, Floats
+from analysis.inference import Sides
+from analysis.selection import Selection, pair
+from analysis.statistics import PERCENTILES, distributions_of, supported
+
+METRICS = ("T", "R", "O")
+STATISTICS: Mapping[str, Callable[..., Floats]] = {
+    "avg": Distribution.means,
+    **{name: partial(Distribution.quantiles, q=PERCENTILES[name]) for name in ("p50", "p90", "p99")},
+}
+MARGIN = 0.05
+"""The share of A's value within which a difference does not matter, unless the user knows better."""
+
+FASTER, SLOWER, SAME, UNKNOWN = "faster", "slower", "no difference shown", "inconclusive"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What can be said of one statistic: B − A in µs, its interval, and how sure it is.
+
+    `a_us` and `b_us` are averages over repetitions. The interval holds together with all others of the comparison.
+    """
+
+    cells: tuple[Cell, Cell]
+    metric: str
+    statistic: str
+    a_us: float
+    b_us: float
+    low_us: float
+    high_us: float
+    p: float
+    cliffs_delta: float
+    margin_us: float
+
+    @property
+    def difference_us(self) -> float:
+        """B − A."""
+        return self.b_us - self.a_us
+
+    @property
+    def verdict(self) -> str:
+        """B against A."""
+        if self.high_us < 0:
+            return FASTER
+        if self.low_us > 0:
+            return SLOWER
+        return SAME if max(-self.low_us, self.high_us) <= self.margin_us else UNKNOWN
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every claim, and what a reader must know beside them: conditions that differ, and caveats."""
+
+    a: Selection
+    b: Selection
+    claims: tuple[Claim, ...]
+    differences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A pair of cells with its statistics' names (J,) and values by repetition."""
+
+    cells: tuple[Cell, Cell]
+    names: tuple[tuple[str, str], ...]
+    sides: Sides
+
+
+def compare(a: Selection, b: Selection, *, margin: float = MARGIN, force: bool = False) -> Comparison:
+    """Judges B against A; raises `BundleError` where they are not comparable, unless forced."""
+    pairs = pair(a, b)
+    if (obstacles := comparability.obstacles(a, b, pairs)) and not force:
+        reasons = "; ".join(obstacles)
+        raise BundleError(f"{a.text} and {b.text} are not comparable: {reasons}; --force compares them anyway")
+    found_a, found_b = _distributions(a), _distributions(b)
+    measured = [own for cells in pairs if (own := _measure(cells, found_a, found_b)).names]
+    if not measured:
+        raise BundleError(f"{a.text} and {b.text}: nothing to compare; each needs 2 counted repetitions with answers")
+    seed = tuple(sorted(int(side.bundle.plan["seed"]) for side in (a, b)))
+    judged = inference.differences([own.sides for own in measured], seed)
+    claims = (claim for own, found in zip(measured, judged, strict=True) for claim in _claims(own, found, margin))
+    differences = tuple(obstacles + comparability.changes(a, b, pairs))
+    return Comparison(a, b, tuple(claims), differences, tuple(_notes(a, b, measured)))
+
+
+def _distributions(side: Selection) -> dict[str, dict[int, Distribution]]:
+    return {metric: distributions_of(side.bundle, metric) for metric in METRICS}
+
+
+def _measure(
+    cells: tuple[Cell, Cell],
+    found_a: Mapping[str, dict[int, Distribution]],
+    found_b: Mapping[str, dict[int, Distribution]],
+) -> _Measured:
+    """Every statistic that both sides support, for each repetition."""
+    names, columns_a, columns_b = [], [], []
+    for metric in METRICS:
+        a, b = found_a[metric].get(cells[0].index), found_b[metric].get(cells[1].index)
+        if a is None or b is None or min(len(a.repetitions), len(b.repetitions)) < 2:
+            continue
+        for name, statistic in STATISTICS.items():
+            if name not in PERCENTILES or supported(PERCENTILES[name], min(a.total, b.total)):
+                names.append((metric, name))
+                columns_a.append(statistic(a, weights=a.each()))
+                columns_b.append(statistic(b, weights=b.each()))
+    if not names:
+        return _Measured(cells, (), Sides(np.empty((0, 0)), np.empty((0, 0))))
+    return _Measured(cells, tuple(names), Sides(np.stack(columns_a, axis=1), np.stack(columns_b, axis=1)))
+
+
+def _claims(own: _Measured, found: inference.Differences, margin: float) -> Iterator[Claim]:
+    for j, (metric, statistic) in enumerate(own.names):
+        a, b = own.sides.a[:, j], own.sides.b[:, j]
+        yield Claim(
+            cells=own.cells,
+            metric=metric,
+            statistic=statistic,
+            a_us=float(a.mean()),
+            b_us=float(b.mean()),
+            low_us=float(found.low_us[j]),
+            high_us=float(found.high_us[j]),
+            p=float(found.p[j]),
+            cliffs_delta=inference.cliffs_delta(a, b),
+            margin_us=margin * abs(float(a.mean())),
+        )
+
+
+def _notes(a: Selection, b: Selection, measured: Sequence[_Measured]) -> Iterator[str]:
+    if a.bundle.folder.resolve() != b.bundle.folder.resolve():
+        yield (
+            "A and B are separate runs: whatever else changed on the host between them is part of the difference; "
+            "arms of one run are interleaved and share it"
+        )
+    if inference.rarest([own.sides for own in measured]) > inference.PROMISED:
+        fewest = min(min(len(own.sides.a), len(own.sides.b)) for own in measured)
+        yield (
+            f"{fewest} repetitions are too few for any verdict on {len(measured)} pairs of cells: "
+            "set REPETITIONS=10, or pick one cell with #interval_ms=…"
+        )

@@ -1,0 +1,66 @@
+"""Names a part of a bundle on the command line: `PATH`, `PATH#ARM`, `PATH#scenario=2,interval_ms=20,qos=0,arm=fifo`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.bundle import CELL_KEY, Bundle, BundleError, Cell
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A bundle and the cells of it that were asked for; `text` is how the user named them."""
+
+    text: str
+    bundle: Bundle
+    cells: tuple[Cell, ...]
+
+
+def select(text: str, open_bundle: Callable[[Path], Bundle]) -> Selection:
+    """The selection that `text` names; raises `BundleError` where it names nothing."""
+    path, _, part = text.partition("#")
+    bundle = open_bundle(Path(path))
+    wanted = _conditions(text, part)
+    cells = tuple(c for c in bundle.cells if all(str(getattr(c, key)) == value for key, value in wanted.items()))
+    if not cells:
+        raise BundleError(f"{text}: no such cell; the bundle has {_offer(bundle.cells)}")
+    return Selection(text, bundle, cells)
+
+
+def pair(a: Selection, b: Selection) -> list[tuple[Cell, Cell]]:
+    """Cells of A and B that belong together, in A's order; raises `BundleError` where that is not clear.
+
+    One cell on each side is a pair as it is. Otherwise cells pair by interval and QoS, and where a side has several of
+    those, by scenario and arm as well.
+    """
+    if len(a.cells) == len(b.cells) == 1:
+        return [(a.cells[0], b.cells[0])]
+    for keys in (("interval_ms", "qos"), CELL_KEY):
+        of_a, of_b = _by(keys, a.cells), _by(keys, b.cells)
+        if len(of_a) == len(a.cells) and len(of_b) == len(b.cells):
+            pairs = [(cell, of_b[key]) for key, cell in of_a.items() if key in of_b]
+            if pairs:
+                return pairs
+    raise BundleError(
+        f"{a.text} and {b.text}: unclear which cells to compare; pick with #arm or #scenario=…,interval_ms=…,qos=…: "
+        f"A has {_offer(a.cells)}; B has {_offer(b.cells)}"
+    )
+
+
+def _conditions(text: str, part: str) -> dict[str, str]:
+    if not part:
+        return {}
+    if "=" not in part:
+        return {"arm": part}
+    wanted = dict(term.partition("=")[::2] for term in part.split(","))
+    if unknown := set(wanted) - set(CELL_KEY):
+        raise BundleError(f"{text}: {min(unknown)!r} does not select anything; allowed: {', '.join(CELL_KEY)}")
+    return wanted
+
+
+def _by(keys: Sequence[str], cells: Sequence[Cell]) -> dict[tuple[object, ...], Cell]:
+    return {tuple(getattr(cell, key) for key in keys): cell for cell in cells}
+
+
+def _offer(cells: Sequence[Cell]) -> str:
+    return "; ".join(cell.label for cell in cells) or "none"

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The observer's loop: one JSON request a line on standard input, one JSON reply a line on standard output.
+
+    {"do": "apply", "pid": 7, "setting": "fifo", "value": 90, "rt_budget_us": 300000}   -> {"error": null | why not}
+    {"do": "prove", "services": {"broker": 7}, "containers": true}                      -> {"services": {…}}
+    {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
+    {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
+    {"do": "release"}      put the real-time budgets back that `apply` raised           -> {}
+
+Between `start` and `stop` it samples at 10 Hz on a fixed schedule. End of input ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from experiments.observer import sockets, threads
+from experiments.observer.cgroup import Cgroup
+from experiments.observer.sampler import INTERVAL_NS, Sampler
+
+_PARENT_BUDGET_US = 900_000
+"""For the group above all containers; the kernel keeps 50 ms of each second from real-time tasks (sched_rt_runtime_us)."""
+
+
+class Observer:
+    """Answers requests by name: `do` is the method."""
+
+    def __init__(self) -> None:
+        self._sampler: Sampler | None = None
+        self._due_ns = 0
+        self._cpu_s = 0.0
+        self._raised: dict[Path, str] = {}
+
+    def serve(self) -> None:
+        """Read requests until there are no more; sample meanwhile."""
+        pending = b""
+        while True:
+            timeout_s = None if self._sampler is None else max(0, self._due_ns - time.monotonic_ns()) / 1e9
+            if select.select([0], [], [], timeout_s)[0]:
+                chunk = os.read(0, 65536)
+                if not chunk:
+                    self.release()
+                    return
+                *lines, pending = (pending + chunk).split(b"\n")
+                for line in lines:
+                    self._answer(json.loads(line))
+            elif self._sampler is not None:
+                self._sampler.sweep()
+                self._due_ns += INTERVAL_NS
+
+    def apply(self, pid: int, setting: str, value: Any, rt_budget_us: int = 0) -> dict[str, Any]:
+        """Set one thing on every thread of a process; the reply's `error` says why it could not be."""
+        try:
+            if setting in threads.POLICIES:
+                if rt_budget_us:
+                    self._give_rt_budget(Cgroup(pid), rt_budget_us)
+                threads.set_policy(pid, setting, value)
+            elif setting == "nice":
+                threads.set_nice(pid, value)
+            elif setting == "cpus":
+                threads.set_affinity(pid, value)
+        except OSError as error:
+            return {"error": f"{error.strerror or error} ({setting} on process {pid})"}
+        return {"error": None}
+
+    def prove(self, services: dict[str, int], *, containers: bool) -> dict[str, Any]:
+        """Read back what the kernel holds for each service."""
+        return {"services": {name: _state(pid, containers=containers) for name, pid in services.items()}}
+
+    def start(self, services: dict[str, int], detailed: list[str], *, containers: bool) -> dict[str, Any]:
+        """Begin to sample these services."""
+        pids = {name: _members(pid, containers=containers) for name, pid in services.items()}
+        self._sampler = Sampler(pids, detailed, containers=containers)
+        self._cpu_s = time.process_time()
+        self._sampler.sweep()
+        self._due_ns = time.monotonic_ns() + INTERVAL_NS
+        return {}
+
+    def stop(self) -> dict[str, Any]:
+        """End sampling and give what was sampled, with what it cost."""
+        if self._sampler is None:
+            return {"rows": [], "cpu_s": {}}
+        self._sampler.sweep()
+        spent_s = time.process_time() - self._cpu_s
+        sampler, self._sampler = self._sampler, None
+        sampler.close()
+        return {"rows": sampler.rows(), "cpu_s": sampler.totals(), "observer_cpu_s": spent_s}
+
+    def release(self) -> dict[str, Any]:
+        """Put every real-time budget back that outlives our containers."""
+        for file, before in self._raised.items():
+            try:
+                file.write_text(before)
+            except OSError as error:
+                print(f"could not put {file} back to {before}: {error}", file=sys.stderr)
+        self._raised.clear()
+        return {}
+
+    def _answer(self, request: dict[str, Any]) -> None:
+        try:
+            reply = getattr(self, request.pop("do"))(**request)
+        except OSError as error:
+            reply = {"error": str(error)}
+        sys.stdout.write(json.dumps(reply, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+
+    def _give_rt_budget(self, group: Cgroup, budget_us: int) -> None:
+        if group.rt_budget_us() is None:
+            return  # no budgets per group: the policy alone suffices
+        parent = group.parent_rt_file()
+        if parent is not None:
+            self._raised.setdefault(parent, parent.read_text())
+        group.set_rt_budget(budget_us, _PARENT_BUDGET_US)
+
+
+def _members(pid: int, *, containers: bool) -> list[int]:
+    return Cgroup(pid).pids() if containers else threads.descendants(pid)
+
+
+def _state(pid: int, *, containers: bool) -> dict[str, Any]:
+    try:
+        found = [thread for member in _members(pid, containers=containers) for thread in threads.read(member)]
+        group = Cgroup(pid)
+        state: dict[str, Any] = {
+            "threads": found, "weight": group.cpu_weight(), "quota": group.cpu_quota(),
+            "rt_budget_us": group.rt_budget_us(),
+        }  # fmt: skip
+    except OSError as error:
+        return {"error": str(error)}
+    try:
+        state["connections"] = sockets.connections(pid)
+    except OSError as error:
+        state["connections_error"] = str(error)
+    return state
+
+
+if __name__ == "__main__":
+    Observer().serve()

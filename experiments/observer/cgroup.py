@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control groups of versions 1, hybrid and 2 behind one set of names; see cgroups(7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PERIOD_US = 1_000_000
+"""The kernel's period for real-time budgets, cpu.rt_period_us."""
+
+
+class Cgroup:
+    """The group that a process is in: its folders by controller, whatever the version."""
+
+    def __init__(self, pid: int) -> None:
+        self._v1: dict[str, Path] = {}
+        self._v2: Path | None = None
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                self._v2 = _first(ROOT / path.lstrip("/"), ROOT / "unified" / path.lstrip("/"))
+                continue
+            for controller in controllers.split(","):
+                folder = _first(ROOT / controllers / path.lstrip("/"), ROOT / controller / path.lstrip("/"))
+                if folder is not None:
+                    self._v1[controller] = folder
+
+    def folder(self, controller: str) -> Path | None:
+        """Where a controller's files are; None where the kernel has it in neither version."""
+        return self._v1.get(controller, self._v2)
+
+    def unified(self) -> Path | None:
+        """The version 2 folder, which also hybrid hosts have; pressure is only there."""
+        return self._v2
+
+    def is_v1(self, controller: str) -> bool:
+        """Say whether a controller is mounted the old way."""
+        return controller in self._v1
+
+    def pids(self) -> list[int]:
+        """Every process of the group."""
+        folder = self.folder("cpu")
+        return [] if folder is None else [int(line) for line in (folder / "cgroup.procs").read_text().split()]
+
+    def cpu_weight(self) -> int | None:
+        """CPU weight on version 1's scale (cpu.shares, 1024 by default); None: not to be read.
+
+        Version 2's cpu.weight w maps to shares s by s = 2 + (w - 1) * 262142 / 9999, runc's own formula inverted.
+        """
+        if self.is_v1("cpu"):
+            return _whole(self._v1["cpu"] / "cpu.shares")
+        weight = _whole(self._v2 / "cpu.weight") if self._v2 else None
+        return None if weight is None else 2 + (weight - 1) * 262142 // 9999
+
+    def cpu_quota(self) -> float | None:
+        """CPUs' worth of time allowed; None: no limit."""
+        if self.is_v1("cpu"):
+            quota = _whole(self._v1["cpu"] / "cpu.cfs_quota_us")
+            period = _whole(self._v1["cpu"] / "cpu.cfs_period_us")
+            return quota / period if quota is not None and period and quota > 0 else None
+        try:
+            quota_text, period_text = (self._v2 / "cpu.max").read_text().split() if self._v2 else ("max", "1")
+        except OSError:
+            return None
+        return None if quota_text == "max" else int(quota_text) / int(period_text)
+
+    def rt_budget_us(self) -> int | None:
+        """Real-time budget a second; None: this kernel keeps none per group (or version 2 hides it)."""
+        return _whole(self._v1["cpu"] / "cpu.rt_runtime_us") if self.is_v1("cpu") else None
+
+    def set_rt_budget(self, budget_us: int, parent_us: int) -> None:
+        """Give the group a budget, and each group above it at least `parent_us`. Raises OSError."""
+        folder = self._v1["cpu"]
+        above = [group for group in folder.parents if group != ROOT and ROOT in group.parents]
+        for group in reversed(above):
+            file = group / "cpu.rt_runtime_us"
+            if group.parent != ROOT and (_whole(file) or 0) < parent_us:
+                file.write_text(str(parent_us))
+        (folder / "cpu.rt_runtime_us").write_text(str(budget_us))
+
+    def parent_rt_file(self) -> Path | None:
+        """The file with the budget of the group above, which outlives ours; None where there is none."""
+        if not self.is_v1("cpu"):
+            return None
+        file = self._v1["cpu"].parent / "cpu.rt_runtime_us"
+        return file if file.exists() and file.parent.parent != ROOT else None
+
+
+def _first(*folders: Path) -> Path | None:
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _whole(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None

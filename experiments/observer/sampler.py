@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resources at 10 Hz from open descriptors: a sweep is a few dozen preads; nothing is parsed until the end."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from experiments.observer.cgroup import Cgroup
+
+INTERVAL_NS = 100_000_000
+SLOW = {"status", "snmp"}
+"""Read every tenth time only: the kernel formats pages of text for a single number."""
+
+Sweep = tuple[int, list[bytes]]
+
+
+class Sampler:
+    """Keeps the raw text of every source, sweep by sweep; `rows` makes sense of it afterwards."""
+
+    def __init__(self, services: dict[str, list[int]], detailed: list[str], *, containers: bool) -> None:
+        self._sources: list[tuple[str, str, int]] = []
+        self._slow: list[tuple[str, str, int]] = []
+        self._sweeps: list[Sweep] = []
+        for name, path in (("stat", "/proc/stat"), ("pressure", "/proc/pressure/cpu")):
+            self._add("host", name, Path(path))
+        for service, pids in services.items():
+            if containers and pids:
+                self._add_cgroup(service, Cgroup(pids[0]))
+            for pid in pids:
+                if service in detailed or not containers:
+                    self._add_process(service, pid, accounts=not containers)
+            if service == "broker" and pids:
+                self._add(service, "snmp", Path(f"/proc/{pids[0]}/net/snmp"))
+
+    def sweep(self) -> None:
+        """Read every source once."""
+        due = self._sources + self._slow if len(self._sweeps) % 10 == 0 else self._sources
+        self._sweeps.append((time.monotonic_ns(), [_pread(fd) for _, _, fd in due]))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a sweep and service, from the second sweep on: counters as their increase since last read."""
+        rows: list[dict[str, Any]] = []
+        last: dict[str, dict[str, float]] = {}
+        for index, (t_ns, raw) in enumerate(self._sweeps):
+            for service, totals in self._totals(raw).items():
+                before = last.setdefault(service, {})
+                increase = {
+                    name: value if name == "memory_bytes" else max(0.0, value - before[name])
+                    for name, value in totals.items()
+                    if name in before
+                }
+                if index:
+                    passed_ns = t_ns - self._sweeps[index - 1][0]
+                    rows.append({"t_ns": t_ns, "service": service, **_rates(increase, passed_ns)})
+                before |= {name: value for name, value in totals.items()}
+        return rows
+
+    def totals(self) -> dict[str, float]:
+        """CPU seconds each service used between the first and the last sweep; `host`: seconds not idle, steal apart."""
+        if len(self._sweeps) < 2:
+            return {}
+        first, last = self._totals(self._sweeps[0][1]), self._totals(self._sweeps[-1][1])
+        name = {"host": "busy_us"}
+        return {
+            service: (last[service][name.get(service, "cpu_us")] - first[service][name.get(service, "cpu_us")]) / 1e6
+            for service in last
+            if name.get(service, "cpu_us") in first.get(service, {})
+        }
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for _, _, fd in self._sources + self._slow:
+            os.close(fd)
+
+    def _add_cgroup(self, service: str, group: Cgroup) -> None:
+        accounting, cpu, memory = group.folder("cpuacct"), group.folder("cpu"), group.folder("memory")
+        pressure = group.unified()
+        if accounting and group.is_v1("cpuacct"):
+            self._add(service, "usage_ns", accounting / "cpuacct.usage")
+        if cpu:
+            self._add(service, "cpu.stat", cpu / "cpu.stat")
+        if memory:
+            self._add(
+                service, "memory", memory / ("memory.usage_in_bytes" if group.is_v1("memory") else "memory.current")
+            )
+        if pressure:
+            self._add(service, "pressure", pressure / "cpu.pressure")
+
+    def _add_process(self, service: str, pid: int, *, accounts: bool) -> None:
+        """Schedstat (time on CPU and waiting for one) of each thread; in containers the cgroup counts the CPU time."""
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            self._add(service, "schedstat" if accounts else "run_delay", Path(f"/proc/{pid}/task/{tid}/schedstat"))
+            self._add(service, "status", Path(f"/proc/{pid}/task/{tid}/status"))
+
+    def _add(self, service: str, kind: str, path: Path) -> None:
+        try:
+            (self._slow if kind in SLOW else self._sources).append((service, kind, os.open(path, os.O_RDONLY)))
+        except OSError:
+            return  # this kernel has no such file: its columns stay empty
+
+    def _totals(self, raw: list[bytes]) -> dict[str, dict[str, float]]:
+        totals: dict[str, dict[str, float]] = {}
+        for (service, kind, _), text in zip(self._sources + self._slow, raw, strict=False):
+            sums = totals.setdefault(service, {})
+            for name, value in PARSERS[kind](text).items():
+                sums[name] = sums.get(name, 0.0) + value
+        return totals
+
+
+def _pread(fd: int) -> bytes:
+    try:
+        return os.pread(fd, 4096, 0)
+    except OSError:  # of a process that ended
+        return b""
+
+
+def _rates(increase: dict[str, float], passed_ns: int) -> dict[str, float]:
+    passed_us = passed_ns / 1000
+    shares = {"cpu_us": "cpu_percent", "steal_us": "steal_percent", "busy_us": "busy_percent"}
+    return {
+        shares.get(name, name): round(100 * value / passed_us, 3) if name in shares else value
+        for name, value in increase.items()
+    }
+
+
+_TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(text: bytes) -> dict[str, float]:
+    """/proc/stat's first line, in ticks: user nice system idle iowait irq softirq steal; see proc_stat(5)."""
+    ticks = [int(field) for field in text.split(b"\n", 1)[0].split()[1:9]]
+    if len(ticks) < 8:
+        return {}
+    busy = sum(ticks) - ticks[3] - ticks[4] - ticks[7]
+    return {"steal_us": ticks[7] * _TICK_US, "busy_us": busy * _TICK_US}
+
+
+def _pressure(text: bytes) -> dict[str, float]:
+    """PSI: `some avg10=… total=µs`: time in which some task waited for a CPU."""
+    line = text.split(b"\n", 1)[0]
+    return {"psi_cpu_some_us": float(line.rpartition(b"total=")[2])} if b"total=" in line else {}
+
+
+def _cpu_stat(text: bytes) -> dict[str, float]:
+    """cpu.stat: usage and throttling; version 1 counts throttling in ns and has no usage."""
+    fields = dict(line.split(b" ", 1) for line in text.splitlines() if b" " in line)
+    found = {}
+    if b"usage_usec" in fields:
+        found["cpu_us"] = float(fields[b"usage_usec"])
+    if b"throttled_usec" in fields:
+        found["throttled_us"] = float(fields[b"throttled_usec"])
+    elif b"throttled_time" in fields:
+        found["throttled_us"] = float(fields[b"throttled_time"]) / 1000
+    return found
+
+
+def _schedstat(text: bytes) -> dict[str, float]:
+    """A thread's schedstat: ns on CPU, ns waiting on a run queue, time slices."""
+    fields = text.split()
+    return {"cpu_us": int(fields[0]) / 1000, "run_delay_us": int(fields[1]) / 1000} if len(fields) == 3 else {}
+
+
+def _run_delay(text: bytes) -> dict[str, float]:
+    found = _schedstat(text)
+    found.pop("cpu_us", None)
+    return found
+
+
+def _status(text: bytes) -> dict[str, float]:
+    """A thread's status: context switches by its own will and against it (its last two lines)."""
+    found = {}
+    for line in text.rpartition(b"\nvoluntary")[2].splitlines():
+        name, _, value = line.partition(b":")
+        kind = "involuntary_switches" if name.startswith(b"nonvoluntary") else "voluntary_switches"
+        if value:
+            found[kind] = float(value)
+    return found
+
+
+def _snmp(text: bytes) -> dict[str, float]:
+    """RetransSegs of the network namespace, field 12 of the second `Tcp:` line (RFC 1213 tcpRetransSegs)."""
+    lines = [line for line in text.splitlines() if line.startswith(b"Tcp:")]
+    return {"tcp_retransmits": float(lines[1].split()[12])} if len(lines) == 2 else {}
+
+
+def _number(name: str, scale: float) -> Any:
+    return lambda text: {name: float(text) * scale} if text.strip() else {}
+
+
+PARSERS = {
+    "stat": _stat, "pressure": _pressure, "cpu.stat": _cpu_stat, "usage_ns": _number("cpu_us", 0.001),
+    "memory": _number("memory_bytes", 1), "schedstat": _schedstat, "run_delay": _run_delay, "status": _status,
+    "snmp": _snmp,
+}  # fmt: skip

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scheduling of every thread of a process: set it, and read back what the kernel made of it; see sched(7)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+POLICIES = {"other": os.SCHED_OTHER, "fifo": os.SCHED_FIFO, "rr": os.SCHED_RR}
+_NAMES = {
+    os.SCHED_OTHER: "SCHED_OTHER", os.SCHED_FIFO: "SCHED_FIFO", os.SCHED_RR: "SCHED_RR",
+    os.SCHED_BATCH: "SCHED_BATCH", os.SCHED_IDLE: "SCHED_IDLE", 6: "SCHED_DEADLINE",
+}  # fmt: skip
+_RESET_ON_FORK = 0x40000000
+
+
+def read(pid: int) -> list[dict[str, Any]]:
+    """Policy, priority, nice and CPUs of each thread, as sched_getscheduler(2) and its kin tell."""
+    return [_thread(tid) for tid in _tids(pid)]
+
+
+def set_policy(pid: int, policy: str, priority: int) -> None:
+    """Give every thread a policy (`other`, `fifo`, `rr`) and its priority; raises OSError."""
+    for tid in _tids(pid):
+        os.sched_setscheduler(tid, POLICIES[policy], os.sched_param(priority))
+
+
+def set_nice(pid: int, nice: int) -> None:
+    """Give every thread a nice value (-20 to 19); raises OSError."""
+    for tid in _tids(pid):
+        os.setpriority(os.PRIO_PROCESS, tid, nice)
+
+
+def set_affinity(pid: int, cpus: list[int]) -> None:
+    """Confine every thread to these CPUs; raises OSError."""
+    for tid in _tids(pid):
+        os.sched_setaffinity(tid, cpus)
+
+
+def descendants(pid: int) -> list[int]:
+    """Give the process and all it started, by /proc/PID/task/TID/children."""
+    found = [pid]
+    for parent in found:
+        for tid in _tids(parent):
+            found += [int(child) for child in _read(f"/proc/{parent}/task/{tid}/children").split()]
+    return found
+
+
+def _thread(tid: int) -> dict[str, Any]:
+    policy = os.sched_getscheduler(tid) & ~_RESET_ON_FORK
+    return {
+        "tid": tid,
+        "name": _read(f"/proc/{tid}/comm").strip(),
+        "policy": _NAMES.get(policy, str(policy)),
+        "priority": os.sched_getparam(tid).sched_priority,
+        "nice": os.getpriority(os.PRIO_PROCESS, tid),
+        "cpus": sorted(os.sched_getaffinity(tid)),
+    }
+
+
+def _tids(pid: int) -> list[int]:
+    try:
+        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+    except FileNotFoundError:
+        raise ProcessLookupError(f"process {pid} is gone") from None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One connection against a real broker."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+
+import pytest
+from stand import PATIENCE_S, Client, RunningBroker, free_port
+
+from clients.connection import Connection, ConnectionLostError, attempt_timeouts_s
+
+
+def connection(port: int) -> Connection:
+    return Connection("127.0.0.1", port, client_id="test", nodelay=True, on_message=lambda _message: None)
+
+
+@pytest.mark.parametrize("nodelay", [True, False])
+def test_tcp_nodelay_is_on_the_socket_as_asked_for(broker: RunningBroker, nodelay: bool) -> None:
+    client = Client(broker.port, nodelay=nodelay)
+    buffered = client.connection._mqtt.buffered
+    assert buffered is not None
+    with socket.socket(fileno=os.dup(buffered.fileno())) as sock:
+        assert bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)) == nodelay
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_messages_arrive_once_in_order_at_the_qos_they_were_sent_with(broker: RunningBroker, qos: int) -> None:
+    client = Client(broker.port)
+    assert client.subscribe("testbed/x", qos) == qos
+    payloads = [b"%d" % number for number in range(300)]  # more than may be in flight at once
+    for payload in payloads:
+        assert client.connection.publish("testbed/x", payload, qos)
+    received = client.receive(len(payloads))
+    assert [message.payload for message in received] == payloads
+    assert {message.qos for message in received} == {qos}
+    assert len(client.messages) == len(payloads)
+
+
+def test_a_message_larger_than_the_receive_buffer_arrives_whole(broker: RunningBroker) -> None:
+    client = Client(broker.port)
+    client.subscribe("testbed/x")
+    payload = bytes(range(256)) * 1024
+    client.connection.publish("testbed/x", payload, 1)
+    assert client.receive(1)[0].payload == payload
+
+
+def test_waiting_ends_at_its_time_or_when_another_descriptor_is_readable(broker: RunningBroker) -> None:
+    client = Client(broker.port)
+    until_ns = time.monotonic_ns() + 5_000_000
+    assert client.connection.wait(until_ns) == []
+    assert time.monotonic_ns() >= until_ns
+    readable, written = os.pipe()
+    os.write(written, b"x")
+    assert client.connection.wait(time.monotonic_ns() + int(PATIENCE_S * 1e9), [readable]) == [readable]
+    os.close(readable)
+    os.close(written)
+
+
+def test_a_killed_broker_is_noticed_while_waiting_and_then_nothing_can_be_published(broker: RunningBroker) -> None:
+    client = Client(broker.port)
+    broker.kill()
+    with pytest.raises(ConnectionLostError):
+        client.receive(1)
+    assert not client.connection.publish("testbed/x", b"", 0)
+    with pytest.raises(ConnectionLostError):
+        client.connection.wait(time.monotonic_ns())
+    with pytest.raises(ConnectionLostError):
+        client.connection.subscribe("testbed/x", 0, timeout_s=PATIENCE_S)
+
+
+def test_opening_fails_where_nobody_listens() -> None:
+    with pytest.raises(OSError, match="refused"):
+        connection(free_port()).open(timeout_s=PATIENCE_S)
+
+
+def test_opening_fails_where_a_listener_never_says_connack() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(ConnectionLostError, match="no CONNACK"):
+        connection(silent.getsockname()[1]).open(timeout_s=0.1)
+
+
+def test_a_refusal_is_told_with_its_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def refuse() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(4096)
+                client.sendall(b"\x20\x02\x00\x05")  # CONNACK: not authorized
+                client.recv(4096)
+
+        refusing = threading.Thread(target=refuse)
+        refusing.start()
+        with pytest.raises(ConnectionLostError, match="Not authorized"):
+            connection(server.getsockname()[1]).open(timeout_s=PATIENCE_S)
+        refusing.join(PATIENCE_S)
+
+
+def test_attempts_become_longer_but_never_too_long() -> None:
+    timeouts = attempt_timeouts_s()
+    first = [next(timeouts) for _ in range(50)]
+    assert first == sorted(first)
+    assert (first[0], first[-1]) == (0.05, 2.0)
