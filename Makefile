@@ -18,6 +18,9 @@ help: ## this page
 scenario-%: $(VENV)/.ready ## run scenario N (0 to 8), print its table, leave results/latest
 	@$(RUN) -m experiments run $* && $(RUN) -m analysis summarise results/latest
 
+study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino
+	@$(RUN) -m experiments study $* && $(RUN) -m analysis summarise results/latest
+
 report: $(VENV)/.ready ## derive tables and figures of BUNDLE (default: the latest) again
 	@$(RUN) -m analysis report $(or $(BUNDLE),results/latest)
 

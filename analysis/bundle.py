@@ -121,15 +121,6 @@ class Bundle:
         cells = pl.LazyFrame({**columns, "cell": [cell.index for cell in self.cells]}, schema=schema)
         return self.samples.join(cells, on=list(CELL_KEY), how="left").drop(CELL_KEY)
 
-    def counted(self) -> pl.LazyFrame:
-        """Rows of counted repetitions without warm-up, keyed as `keyed` does."""
-        counted = [r for r in self.repetitions if r.counted]
-        keep = pl.LazyFrame(
-            {"cell": [r.cell for r in counted], "repetition": [r.repetition for r in counted]},
-            schema={"cell": pl.Int64, "repetition": pl.Int64},
-        )
-        return self.keyed().filter(~pl.col("warmup")).join(keep, on=["cell", "repetition"], how="semi")
-
 
 def read(folder: Path) -> Bundle:
     """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""

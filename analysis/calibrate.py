@@ -1,12 +1,11 @@
 """Measures what the verdicts are worth: how often they cry wolf, and which true shifts they find.
 
-Repetitions are drawn from a model with known truth: cycles correlated in time (AR(1)) with a log-normal tail, on a level
-that varies from repetition to repetition. What is measured here is kept in docs/statistics.md.
+Repetitions are drawn from a model with known truth: cycles correlated in time (AR(1)) with a log-normal tail, on a
+level that varies from repetition to repetition. What is measured here is kept in docs/statistics.md.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from scipy import signal
@@ -65,20 +64,22 @@ def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: in
     """(4,): the share of comparisons that call B slower in avg, p50, p90 and p99 of T, when it is by `shift_us`."""
     rng = np.random.default_rng((seed, repetitions, int(shift_us)))
     found = [inference.differences([_sides(noise, rng, repetitions, shift_us)], (seed,))[0] for _ in range(splits)]
-    return np.mean([own.low_us[: len(STATISTICS)] > 0 for own in found], axis=0)
+    return np.asarray(np.mean([own.low_us[: len(STATISTICS)] > 0 for own in found], axis=0))
 
 
 def coverage(noise: Noise, repetitions: int, runs: int, seed: int = 1) -> Floats:
     """(4,): the share of runs whose 95 % bootstrap interval of T holds the true avg, p50, p90 and p99."""
     rng = np.random.default_rng((seed, repetitions))
-    truth = _statistics_of_all(of_samples(noise.draw(rng, 20_000)[0]), None)[0]
+    population = noise.draw(rng, 20_000)[0]
+    truth = np.array([population.mean(), *np.quantile(population, list(QUANTILES.values()))])
     held = []
     for _ in range(runs):
         distribution = of_samples(noise.draw(rng, repetitions)[0])
-        replicates = _statistics_of_all(distribution, bootstrap.resample(repetitions, (seed,)))
-        low, high = bootstrap.interval(replicates, repetitions)
+        value = _statistics(distribution, np.ones((1, repetitions), dtype=np.int64))[0]
+        replicates = _statistics(distribution, bootstrap.resample(repetitions, (seed,)))
+        low, high = bootstrap.positive_interval(value, replicates, repetitions)
         held.append((low <= truth) & (truth <= high))
-    return np.mean(held, axis=0)
+    return np.asarray(np.mean(held, axis=0))
 
 
 def tables(splits: int) -> list[Grid]:
@@ -133,9 +134,7 @@ def _by_repetition(t: Integers, r: Integers) -> Floats:
     return np.stack([column for metric in columns for column in metric], axis=1)
 
 
-def _statistics_of_all(distribution: Distribution, weights: Integers | None) -> Floats:
-    """(B, 4): avg, p50, p90 and p99 over all repetitions, for each of B weightings of them; one where none is given."""
-    if weights is None:
-        weights = np.ones((1, len(distribution.repetitions)), dtype=np.int64)
-    functions = [Distribution.means, *(partial(Distribution.quantiles, q=q) for q in QUANTILES.values())]
-    return np.stack([function(distribution, weights=weights) for function in functions], axis=1)
+def _statistics(distribution: Distribution, weights: Integers) -> Floats:
+    """(B, 4): avg, p50, p90 and p99 for each of B weightings of the repetitions."""
+    quantiles = [distribution.quantiles(weights, q) for q in QUANTILES.values()]
+    return np.stack([distribution.means(weights), *quantiles], axis=1)

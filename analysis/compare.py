@@ -11,12 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from analysis import comparability, inference
-from analysis.bundle import BundleError, Cell
+from analysis import comparability, cycles, inference
+from analysis.bundle import Bundle, BundleError, Cell
 from analysis.distribution import Distribution, Floats
 from analysis.inference import Sides
 from analysis.selection import Selection, pair
-from analysis.statistics import PERCENTILES, distributions_of, supported
+from analysis.statistics import PERCENTILES, supported
 
 METRICS = ("T", "R", "O")
 STATISTICS: Mapping[str, Callable[..., Floats]] = {
@@ -88,8 +88,7 @@ def compare(a: Selection, b: Selection, *, margin: float = MARGIN, force: bool =
     if (obstacles := comparability.obstacles(a, b, pairs)) and not force:
         reasons = "; ".join(obstacles)
         raise BundleError(f"{a.text} and {b.text} are not comparable: {reasons}; --force compares them anyway")
-    found_a, found_b = _distributions(a), _distributions(b)
-    measured = [own for cells in pairs if (own := _measure(cells, found_a, found_b)).names]
+    measured = [own for cells in pairs if (own := _measure(a.bundle, b.bundle, cells)).names]
     if not measured:
         raise BundleError(f"{a.text} and {b.text}: nothing to compare; each needs 2 counted repetitions with answers")
     seed = tuple(sorted(int(side.bundle.plan["seed"]) for side in (a, b)))
@@ -99,26 +98,19 @@ def compare(a: Selection, b: Selection, *, margin: float = MARGIN, force: bool =
     return Comparison(a, b, tuple(claims), differences, tuple(_notes(a, b, measured)))
 
 
-def _distributions(side: Selection) -> dict[str, dict[int, Distribution]]:
-    return {metric: distributions_of(side.bundle, metric) for metric in METRICS}
-
-
-def _measure(
-    cells: tuple[Cell, Cell],
-    found_a: Mapping[str, dict[int, Distribution]],
-    found_b: Mapping[str, dict[int, Distribution]],
-) -> _Measured:
+def _measure(a: Bundle, b: Bundle, cells: tuple[Cell, Cell]) -> _Measured:
     """Every statistic that both sides support, for each repetition."""
+    cycles_a, cycles_b = cycles.read(a, cells[0]), cycles.read(b, cells[1])
     names, columns_a, columns_b = [], [], []
     for metric in METRICS:
-        a, b = found_a[metric].get(cells[0].index), found_b[metric].get(cells[1].index)
-        if a is None or b is None or min(len(a.repetitions), len(b.repetitions)) < 2:
+        of_a, of_b = cycles_a.latencies(metric), cycles_b.latencies(metric)
+        if of_a is None or of_b is None or min(len(of_a.repetitions), len(of_b.repetitions)) < 2:
             continue
         for name, statistic in STATISTICS.items():
-            if name not in PERCENTILES or supported(PERCENTILES[name], min(a.total, b.total)):
+            if name not in PERCENTILES or supported(PERCENTILES[name], min(of_a.total, of_b.total)):
                 names.append((metric, name))
-                columns_a.append(statistic(a, weights=a.each()))
-                columns_b.append(statistic(b, weights=b.each()))
+                columns_a.append(statistic(of_a, weights=of_a.each()))
+                columns_b.append(statistic(of_b, weights=of_b.each()))
     if not names:
         return _Measured(cells, (), Sides(np.empty((0, 0)), np.empty((0, 0))))
     return _Measured(cells, tuple(names), Sides(np.stack(columns_a, axis=1), np.stack(columns_b, axis=1)))

@@ -1,15 +1,20 @@
-"""What depends on the order of cycles: jitter, reordering, missed deadlines and how many of them in a row."""
+"""The counted cycles of a cell, in order, and what follows: latency, its variation, reordering, missed deadlines."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from analysis.bundle import Bundle
-from analysis.distribution import Distribution, from_rows
+from analysis import distribution
+from analysis.bundle import CELL_KEY, Bundle, Cell
+from analysis.distribution import Distribution, Integers
 
-ORDER = ("cell", "repetition", "sequence")
+METRICS = ("T", "R", "O", "T_intended")
+"""`T_intended` runs from the time planned, so that a sender that falls behind cannot hide it (coordinated omission:
+Tene 2013, "How not to measure latency")."""
+
+MISSING = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -21,50 +26,94 @@ class Misses:
     longest_burst: int
 
 
-def in_order(bundle: Bundle) -> pl.DataFrame:
-    """Every counted cycle by cell, repetition and sequence."""
-    return (
-        bundle.counted()
-        .filter(pl.col("status") != "duplicate")
-        .select(*ORDER, "intended_ns", "received_ns", "t_us", "r_us", "o_us")
+@dataclass(frozen=True)
+class Cycles:
+    """N cycles by repetition and sequence, each array (N,); `MISSING` where there was no answer.
+
+    `latencies_us` holds whole µs by metric; `duplicates` counts answers beyond the first.
+    """
+
+    repetition: Integers
+    received_ns: Integers
+    latencies_us: dict[str, Integers]
+    status: npt.NDArray[np.str_]
+    duplicates: int
+
+    def count(self, status: str) -> int:
+        """The number of cycles that ended so."""
+        return int((self.status == status).sum())
+
+    def latencies(self, metric: str) -> Distribution | None:
+        """The distribution of a metric over answered cycles; none where there are no samples of it."""
+        return distribution.of_values(self.latencies_us[metric], self.repetition, MISSING)
+
+    def variation(self, metric: str) -> tuple[Integers, Integers]:
+        """(R,) each: the sum of absolute differences of latency between one cycle and the next, and their number.
+
+        |D(i−1, i)| of RFC 3550, section 6.4.1, in µs; none across a lost cycle. Jitter is their mean; the RFC's
+        running average would forget all but the last some dozens of cycles.
+        """
+        own = self.latencies_us[metric]
+        pairs = (self.repetition[1:] == self.repetition[:-1]) & (own[1:] != MISSING) & (own[:-1] != MISSING)
+        steps = np.abs(np.diff(own)[pairs])
+        changes = np.flatnonzero(np.diff(self.repetition[1:][pairs])) + 1
+        starts = np.concatenate([[0], changes]).astype(np.int64)
+        return np.add.reduceat(steps, starts[: len(steps)]), np.diff(np.append(starts, len(steps)))
+
+    def reordered(self) -> int:
+        """Cycles answered after a later one was: reordering as RFC 4737, section 3, counts it."""
+        total = 0
+        for own in self._by_repetition(self.received_ns):
+            answered = own[own != MISSING]
+            earliest_after = np.minimum.accumulate(answered[::-1])[::-1]
+            total += int((answered > earliest_after).sum())
+        return total
+
+    def misses(self, deadline_ms: int) -> Misses:
+        """Cycles answered later than `deadline_ms` after the intended time, or never."""
+        from_intended = self.latencies_us["T_intended"]
+        missed = (from_intended == MISSING) | (from_intended > 1000 * deadline_ms)
+        longest = max((_longest_run(own) for own in self._by_repetition(missed)), default=0)
+        return Misses(deadline_ms, int(missed.sum()), longest)
+
+    def _by_repetition(self, values: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
+        return np.split(values, np.flatnonzero(np.diff(self.repetition)) + 1)
+
+
+def read(bundle: Bundle, cell: Cell) -> Cycles:
+    """Every cycle of the cell's counted repetitions, without warm-up."""
+    counted = [r.repetition for r in bundle.repetitions if r.counted and r.cell == cell.index]
+    key = [pl.col(name) == getattr(cell, name) for name in CELL_KEY]
+    rows = (
+        bundle.samples.filter(*key, ~pl.col("warmup"), pl.col("repetition").is_in(counted))
+        .select("repetition", "sequence", "received_ns", "status", **_latencies())
         .collect(engine="streaming")
-        .sort(ORDER)
+    )
+    cycles = _in_order(rows.filter(pl.col("status") != "duplicate"))
+    columns = {name: cycles[name].fill_null(MISSING).to_numpy() for name in ("received_ns", *METRICS)}
+    return Cycles(
+        repetition=cycles["repetition"].to_numpy(),
+        received_ns=columns.pop("received_ns"),
+        latencies_us=columns,
+        status=cycles["status"].to_numpy(),
+        duplicates=rows.height - cycles.height,
     )
 
 
-def variation(cycles: pl.DataFrame, value: pl.Expr) -> dict[int, Distribution]:
-    """By cell, the absolute differences of latency, in µs, between one cycle and the next; none across a lost one.
-
-    |D(i−1, i)| of RFC 3550, section 6.4.1. Jitter is their mean; the RFC's running average would forget all but the
-    last some dozens of cycles.
-    """
-    latest = value.shift().over("cell", "repetition")
-    rows = cycles.select("cell", "repetition", (value - latest).abs().alias("value")).drop_nulls()
-    return from_rows(rows.group_by("cell", "repetition", "value").len("count"))
+def _latencies() -> dict[str, pl.Expr]:
+    """Whole µs of each metric; null where there was no answer."""
+    from_intended = (pl.col("received_ns") - pl.col("intended_ns") + 500) // 1000
+    return {"T": pl.col("t_us"), "R": pl.col("r_us"), "O": pl.col("o_us"), "T_intended": from_intended}
 
 
-def reordered(cycles: pl.DataFrame) -> dict[int, int]:
-    """By cell, the cycles answered after a later one was: reordering as RFC 4737, section 3, counts it."""
-    earliest_from_here = pl.col("received_ns").cum_min(reverse=True).over("cell", "repetition")
-    overtaken = cycles.filter(pl.col("received_ns") > earliest_from_here)
-    return {int(cell): int(count) for cell, count in overtaken.group_by("cell").len().iter_rows()}
+def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
+    """By repetition and sequence, as they mostly are already."""
+    step = rows.select("repetition", "sequence").select(pl.all().diff())
+    ordered = (step["repetition"] > 0) | ((step["repetition"] == 0) & (step["sequence"] > 0))
+    return rows if ordered.all() else rows.sort("repetition", "sequence")
 
 
-def misses(cycles: pl.DataFrame, deadlines_ms: Mapping[int, int]) -> dict[int, Misses]:
-    """By cell of `deadlines_ms`; a lost cycle misses its deadline."""
-    missed = {}
-    for cell, deadline_ms in deadlines_ms.items():
-        own = cycles.filter(pl.col("cell") == cell)
-        in_time = own["received_ns"] - own["intended_ns"] <= deadline_ms * 1_000_000
-        late = ~in_time.fill_null(value=False).to_numpy()
-        missed[cell] = Misses(deadline_ms, int(late.sum()), _longest_run(late, own["repetition"].to_numpy()))
-    return missed
-
-
-def _longest_run(late: np.ndarray, repetition: np.ndarray) -> int:
-    """The longest run of true in `late` (N,) that stays inside one repetition."""
-    at = np.flatnonzero(late)
-    if not len(at):
-        return 0
-    breaks = np.flatnonzero((np.diff(at) > 1) | (np.diff(repetition[at]) != 0)) + 1
-    return int(np.diff(np.concatenate([[0], breaks, [len(at)]])).max())
+def _longest_run(flags: npt.NDArray[np.generic]) -> int:
+    """The longest run of true in `flags` (N,)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    return int(np.max(edges[1::2] - edges[::2], initial=0))

@@ -1,36 +1,46 @@
 """The files that analysis adds to a bundle, any number of times, the same bytes each time."""
 
+import shutil
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
-from analysis import conditions, figures, summary, tables, warnings
+from analysis import checksums, conditions, figures, summary, tables, warnings
 from analysis.bundle import Bundle
 from analysis.statistics import CellSummary
 
 FIGURES = "figures"
+SUMS = "derived.SHA256SUMS"
+FILES = ("summary.csv", "table.md", "report.html")
 
 
-def write_summary(bundle: Bundle, summaries: Sequence[CellSummary], folder: Path | None = None) -> None:
-    """summary.csv, table.md and figures/, into the bundle or into `folder`."""
-    target = folder or bundle.folder
+def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> None:
+    """summary.csv, table.md and figures/ into `target`, in place of earlier ones, and their checksums."""
+    shutil.rmtree(target / FIGURES, ignore_errors=True)
     (target / "summary.csv").write_text(summary.render(summaries), encoding="utf-8")
     (target / "table.md").write_text(table(bundle, summaries), encoding="utf-8")
     for plot in figures.of_bundle(bundle, summaries):
         figures.save(plot, target / FIGURES)
+    checksums.write(target, SUMS, files(target))
+
+
+def files(folder: Path) -> list[str]:
+    """The derived files in `folder`, relative to it."""
+    found = [folder / name for name in FILES] + sorted((folder / FIGURES).glob("*"))
+    return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
+
+
+def versions() -> str:
+    """What the bytes of figures depend on beside the samples."""
+    return ", ".join(f"{name} {version(name)}" for name in ("matplotlib", "numpy", "scipy"))
 
 
 def table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     """The text of table.md."""
-    faults = "".join(f"{line}\n" for line in tables.faults(summaries))
-    parts = [
-        f"# {bundle.name}\n",
-        "\n".join(f"- {line}" for line in conditions_of(bundle)) + "\n",
-        tables.markdown(tables.latencies(summaries, intervals=True)),
-        tables.markdown(tables.counts(summaries)),
-        tables.markdown(tables.deadlines(summaries)),
-        *([faults] if faults else []),
-        *_warnings(bundle, summaries),
-    ]
+    grids = (tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries))
+    lists = {"Published figures": tables.faults(summaries), "Warnings": _warnings(bundle, summaries)}
+    parts = [f"# {bundle.name}\n", _list(conditions_of(bundle)), *(tables.markdown(grid) for grid in grids)]
+    parts += [f"## {title}\n\n{_list(lines)}" for title, lines in lists.items() if lines]
     return "\n".join(parts)
 
 
@@ -41,5 +51,8 @@ def conditions_of(bundle: Bundle) -> list[str]:
 
 
 def _warnings(bundle: Bundle, summaries: Sequence[CellSummary]) -> list[str]:
-    lines = [f"- {caution.line}" for caution in warnings.of(bundle, summaries)]
-    return ["## Warnings\n", "\n".join(lines) + "\n"] if lines else []
+    return [caution.line for caution in warnings.of(bundle, summaries)]
+
+
+def _list(lines: Sequence[str]) -> str:
+    return "".join(f"- {line}\n" for line in lines)

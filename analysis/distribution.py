@@ -4,15 +4,18 @@ Latencies are whole microseconds, so ten million samples hold only some thousand
 tables and figures show follows from these counts in integer arithmetic, hence the same bytes each time.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+CLUSTERS = 50
+WIDE = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Distribution:
     def means(self, weights: Integers) -> Floats:
         """(B,): the mean, in µs, for each of B weightings of the repetitions, `weights` (B, R)."""
         sums = (self.counts * self.values_us).sum(axis=1)
-        return np.asarray((weights * sums).sum(axis=1) / (weights * self.counts.sum(axis=1)).sum(axis=1))
+        return weighted_means(sums, self.counts.sum(axis=1), weights)
 
     def quantiles(self, weights: Integers, q: float) -> Floats:
         """(B,): the quantile `q` in µs for each of B weightings of the repetitions, `weights` (B, R).
@@ -71,21 +74,44 @@ class Distribution:
         return self.values_us[low].astype(np.float64)
 
 
-def from_rows(rows: pl.DataFrame) -> dict[int, Distribution]:
-    """By cell, from (cell, repetition, value, count) in any order."""
-    return {int(cell): _of_cell(own) for (cell,), own in rows.partition_by("cell", as_dict=True).items()}
-
-
-def _of_cell(rows: pl.DataFrame) -> Distribution:
-    repetitions, row = np.unique(rows["repetition"].to_numpy(), return_inverse=True)
-    values, column = np.unique(rows["value"].to_numpy(), return_inverse=True)
-    counts = np.zeros((len(repetitions), len(values)), dtype=np.int64)
-    counts[row, column] = rows["count"].to_numpy()
-    return Distribution(values, counts, repetitions)
+def weighted_means(sums: Integers, counts: Integers, weights: Integers) -> Floats:
+    """(B,): the mean over repetitions of given sum and count, both (R,), for each of B weightings (B, R)."""
+    return np.asarray((weights * sums).sum(axis=1) / (weights * counts).sum(axis=1))
 
 
 def of_samples(samples_us: Integers) -> Distribution:
     """From samples (R, n), a row a repetition."""
-    values = np.unique(samples_us)
-    counts = np.stack([np.bincount(np.searchsorted(values, own), minlength=len(values)) for own in samples_us])
-    return Distribution(values, counts, np.arange(1, len(samples_us) + 1))
+    repetitions = np.repeat(np.arange(1, len(samples_us) + 1), samples_us.shape[1])
+    found = of_values(samples_us.ravel(), repetitions, missing=-1)
+    assert found is not None
+    return found
+
+
+def of_values(values_us: Integers, repetition: Integers, missing: int) -> Distribution | None:
+    """From samples (N,) and the repetition (N,), ascending, of each; none where every value is `missing`.
+
+    Above `CLUSTERS` repetitions, neighbours are counted together: clusters are independent as repetitions are, and so
+    many are plenty.
+    """
+    present = values_us != missing
+    values, own = (values_us, repetition) if present.all() else (values_us[present], repetition[present])
+    if not len(values):
+        return None
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(own)) + 1])
+    firsts = starts[:: math.ceil(len(starts) / CLUSTERS)]
+    found = [_tally(part) for part in np.split(values, firsts[1:])]
+    distinct = np.unique(np.concatenate([part for part, _ in found]))
+    counts = np.zeros((len(found), len(distinct)), dtype=np.int64)
+    for row, (part, count) in zip(counts, found, strict=True):
+        row[np.searchsorted(distinct, part)] = count
+    return Distribution(distinct, counts, own[firsts])
+
+
+def _tally(values: Integers) -> tuple[Integers, Integers]:
+    """The distinct values, ascending, and how often each is there; by counting where sorting can be spared."""
+    low = values.min()
+    if values.max() - low > WIDE:
+        return np.unique(values, return_counts=True)
+    counts = np.bincount(values - low)
+    at = np.flatnonzero(counts)
+    return at + low, counts[at]

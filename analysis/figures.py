@@ -206,8 +206,9 @@ def band(distribution: Distribution, seed: tuple[int, ...]) -> tuple[Integers, F
     totals = (weights * distribution.counts.sum(axis=1)).sum(axis=1)
     columns = distribution.cumulative[:, keep].T
     shares = np.stack([(weights * column).sum(axis=1) / totals for column in columns], axis=1)
-    low, high = bootstrap.interval(shares, repetitions)
-    return distribution.values_us[keep], low, high
+    share = distribution.pooled[keep] / distribution.total
+    low, high = bootstrap.interval(share, shares, repetitions)
+    return distribution.values_us[keep], low.clip(0, 1), high.clip(0, 1)
 
 
 def _dress_body(axes: Axes, plot: Plot) -> None:

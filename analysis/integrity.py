@@ -112,3 +112,14 @@ def _counts(bundle: Bundle) -> dict[tuple[int | None, int], dict[str, int]]:
 
 def _place(row: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in row.items() if value != "")
+
+
+def proofs(bundle: Bundle) -> Iterator[tuple[Repetition, str, str, bool | None]]:
+    """(repetition, service, knob, held) for each knob of each counted repetition; held is none without a proof."""
+    cells = {cell.index: cell for cell in bundle.cells}
+    for repetition in bundle.repetitions:
+        if repetition.counted and repetition.cell in cells:
+            found = {(p["service"], p["knob"]): bool(p["holds"]) for p in repetition.document.get("proofs") or ()}
+            for service, knobs in cells[repetition.cell].knobs.items():
+                for knob in knobs:
+                    yield repetition, service, knob, found.get((service, knob))

@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 from scipy import stats
 
+from analysis import integrity
 from analysis.bootstrap import MINIMUM_REPETITIONS
 from analysis.bundle import Bundle, Repetition
 from analysis.statistics import PERCENTILES, CellSummary, supported
@@ -106,18 +107,11 @@ def _of_run(bundle: Bundle) -> Iterator[Caution]:
 
 def _proofs(bundle: Bundle) -> Iterator[Caution]:
     """A knob that was requested needs a proof that holds in each counted repetition."""
-    cells = {cell.index: cell for cell in bundle.cells}
     missing: dict[tuple[Kind, str], dict[str, int]] = {}
-    for repetition in bundle.repetitions:
-        if not repetition.counted:
-            continue
-        held = {(p["service"], p["knob"]): p["holds"] for p in repetition.document.get("proofs", ())}
-        for service, knobs in cells[repetition.cell].knobs.items():
-            for knob in knobs:
-                if not held.get((service, knob), False):
-                    kind = Kind.BROKEN if (service, knob) in held else Kind.PROOF
-                    services = missing.setdefault((kind, knob), {})
-                    services[service] = services.get(service, 0) + 1
+    for _, service, knob, holds in integrity.proofs(bundle):
+        if not holds:
+            services = missing.setdefault((Kind.PROOF if holds is None else Kind.BROKEN, knob), {})
+            services[service] = services.get(service, 0) + 1
     for (kind, knob), services in missing.items():
         yield _tell(kind, bundle.name, knob=knob, service=", ".join(services), count=max(services.values()))
 

@@ -20,8 +20,11 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 MessageHandler = Callable[[paho.MQTTMessage], None]
 
-IN_FLIGHT = 100
-"""How many QoS 1 and 2 messages may await their acknowledgement; above it paho queues, and T counts the wait."""
+IN_FLIGHT = 20
+"""How many QoS 1 and 2 messages may await their acknowledgement; above it paho queues, and T counts the wait.
+
+Mosquitto's own limit (`max_inflight_messages`): beyond it, it acknowledges QoS 2 messages and then drops them.
+"""
 
 _PR_SET_TIMERSLACK = 29
 _KEEPALIVE_S = 60

@@ -76,6 +76,7 @@ class ControlLoop:
         self._emit(
             event="done", complete=complete, connection_lost=lost, elapsed_s=elapsed_s,
             cpu_s=time.process_time() - cpu_s, foreign=schedule.foreign, malformed=self._malformed,
+            qos_seen=sorted(schedule.qos_seen), board_repeats=schedule.board_repeats(),
         )  # fmt: skip
         if lost is None:
             connection.close()
@@ -121,7 +122,7 @@ class ControlLoop:
             self._malformed += 1
             return
         if self._schedule is not None:
-            self._schedule.receive(answer, received_ns)
+            self._schedule.receive(answer, message.qos, received_ns)
         elif answer.outcome == "ok":
             self._probe_answered = True
 
@@ -207,7 +208,7 @@ def _once(options: argparse.Namespace) -> int:
     except OSError as error:
         print(f"control-loop: {error}", file=sys.stderr)
         return 1
-    answered = [row for row in rows[job.warmup :] if row[3] is not None and not row[7]]
+    answered = [row for row in rows[job.warmup :] if row[5] == "ok" and not row[7]]
     t_us = sorted((row[3] - row[2]) // 1000 for row in answered)  # type: ignore[operator]
     r_us = sorted(row[4] for row in answered)  # type: ignore[type-var]
     print(f"{len(answered)} of {job.messages} answered by board {answered[0][6] if answered else '-'}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One client of the flood: a bare MQTT session on asyncio, which counts all it sends and gets.
 
-paho costs three times the CPU per message, and the generator runs on the very host whose broker it loads.
+Without a library, for the generator runs on the very host whose broker it loads, and its CPU is part of the load.
 """
 
 from __future__ import annotations
@@ -18,8 +18,12 @@ from dataclasses import dataclass, field
 from clients import packets
 from clients.packets import Packet, PacketError
 
-IN_FLIGHT = 100
-"""How many QoS 1 and 2 messages of a client may await their acknowledgement, as in the control loop."""
+IN_FLIGHT = 20
+"""How many QoS 1 and 2 messages of a client may await their acknowledgement; more are sent later, and late.
+
+Mosquitto's own default (`max_inflight_messages`). Of a client that exceeds it at QoS 2, Mosquitto 2.0.11 acknowledges
+every message and delivers only some (measured: with 100 in flight, 42 % never came; see mosquitto#3056).
+"""
 WINDOW = 50
 """How many messages of a client may be on their way when it sends as fast as the broker takes them.
 

@@ -17,7 +17,7 @@ import math
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,9 @@ REACHED = 0.95
 """Which part of what was due in that moment must have been sent."""
 QUIET_S = 0.5
 """After the last send: when nothing came back for this long, nothing more is waited for."""
+
+STALLED_S = 1.0
+"""When a saturating client got nothing back for this long, its window was lost and is opened anew."""
 
 _CONNECTING_AT_ONCE = 32
 """Far below the 100 connections that fit a broker's listen backlog; beyond it, the kernel drops and retries in 1 s."""
@@ -107,7 +110,7 @@ class Flood:
         self._tally = Tally()
         self._clients: list[FloodClient] = []
         self._slow: list[SlowConsumer] = []
-        self._lingering: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = asyncio.Semaphore(_CONNECTING_AT_ONCE)
         self._end = asyncio.Event()
         self._offered = 0
@@ -115,6 +118,8 @@ class Flood:
         self._failures: list[str] = []
         self._rounds = 0
         self._start_ns = 0
+        self._start_cpu_s = 0.0
+        self._flooding = False
         self._traffic = Traffic(
             job.payload_bytes, job.qos, job.saturate, None if job.rate is None else self._intended_ns
         )
@@ -131,9 +136,9 @@ class Flood:
         await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
         self._freeze()
         elapsed_s, cpu_s = time.monotonic() - self._start_ns / 1e9, time.process_time() - self._start_cpu_s
-        for task in (load, stopped, *self._visits):
+        for task in (load, stopped, *self._tasks):
             task.cancel()
-        outcome, *_ = await asyncio.gather(load, *self._visits, return_exceptions=True)
+        outcome, *_ = await asyncio.gather(load, *self._tasks, return_exceptions=True)
         await self._drain()
         facts = self._account(elapsed_s, cpu_s)
         self._close()
@@ -292,9 +297,8 @@ class Flood:
                 announcement = group.create_task(self._announce())
                 await (self._follow_schedule() if self._job.rate else self._saturate())
                 announcement.cancel()
-        except* FloodError as errors:
-            failure = errors.exceptions[0]
-            raise FloodError(str(failure)) from None
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
 
     async def _follow_schedule(self) -> None:
         clients, job = self._clients, self._job
@@ -307,7 +311,8 @@ class Flood:
             self._offered = due
             for number in range(before, min(due, before + count)):
                 clients[number % count].flush()
-            if self._over(due):
+            self._check_alive()
+            if due == job.total and self._all_sent():
                 return
             # With all offered, only late messages remain, which the clients send by themselves.
             next_ns = self._start_ns + round(due * 1e9 / job.rate) if due < job.total else time.monotonic_ns() + 10**7
@@ -322,31 +327,34 @@ class Flood:
             before = [client.awaited for client in self._clients]
             for _ in range(20):
                 await asyncio.sleep(STALLED_S / 20)
-                if self._over(self._tally.sent):
+                self._check_alive()
+                if self._all_sent():
                     return
             for client, awaited in zip(self._clients, before, strict=True):
                 if client.awaited == awaited:
                     client.forgive()
 
-    def _over(self, offered: int) -> bool:
-        """Whether every client that still can has sent its messages; raise FloodError where no client can."""
+    def _check_alive(self) -> None:
         if not any(client.alive for client in self._clients):
             raise FloodError(f"the broker closed the connections of all {len(self._clients)} clients")
-        ...
+
+    def _all_sent(self) -> bool:
+        """Whether every client that still can has sent all that is due."""
+        return all(client.sent == client.due or not client.alive for client in self._clients)
 
     async def _announce(self) -> None:
-        """Emit `flooding` when the load has held for a moment; raise FloodError when it never does."""
-        give_up_ns = time.monotonic_ns() + int(self._job.timeout_s * 1e9)
+        """Say so when the load has held for a moment; raise FloodError when it never does."""
+        give_up_s = time.monotonic() + self._job.timeout_s
         while True:
-            due, sent, began_ns = self._due(), self._tally.sent, time.monotonic_ns()
+            due, sent, began_s = self._due(), self._tally.sent, time.monotonic()
             await asyncio.sleep(MOMENT_S)
             due, sent = self._due() - due, self._tally.sent - sent
-            rate = sent / (time.monotonic_ns() - began_ns) * 1e9
+            rate = sent / (time.monotonic() - began_s)
             if sent and sent >= REACHED * due:
-                self._emit(event="flooding", clients=len(self._clients), rate=round(rate, 1))
+                self._say_flooding(round(rate, 1))
                 return
-            if time.monotonic_ns() > give_up_ns:
-                raise FloodError(f"asked for {self._job.rate or 'saturation'} msg/s, reached {rate:.0f}")
+            if time.monotonic() > give_up_s:
+                raise FloodError(f"asked for {self._job.rate or 'as many as it takes'} msg/s, reached {rate:.0f}")
 
     def _intended_ns(self, client: int, number: int) -> int:
         """When message `number` of a client is to leave."""
@@ -359,10 +367,6 @@ class Flood:
             return 0
         due = int((time.monotonic_ns() - self._start_ns) * self._job.rate / 1e9) + 1
         return int(min(due, self._job.total))
-
-    def _check_alive(self) -> None:
-        if self._clients and not any(client.alive for client in self._clients):
-            raise FloodError(f"the broker closed the connections of all {len(self._clients)} clients")
 
     def _freeze(self) -> None:
         """End the load: from here on only what was sent may come back."""
@@ -383,15 +387,16 @@ class Flood:
             quiet_s = quiet_s + 0.01 if progress == before else 0.0
             before = progress
 
-    def _account(self, ended: str, elapsed_s: float, cpu_s: float) -> dict[str, Any]:
+    def _account(self, elapsed_s: float, cpu_s: float) -> dict[str, Any]:
         tally = self._tally
         return {
-            "ended": ended, "offered": self._offered, "sent": tally.sent, "unsent": self._offered - tally.sent,
+            "offered": self._offered, "sent": tally.sent, "unsent": self._offered - tally.sent,
             "delivered": tally.delivered, "dropped": tally.sent - tally.delivered,
             "acknowledged": tally.acknowledged, "duplicates": tally.duplicates, "foreign": tally.foreign,
             "connects": self._connects, "failed_connects": len(self._failures),
             "failure": self._failures[0] if self._failures else None,
-            "disconnects": tally.disconnects + sum(not consumer.connected for consumer in self._slow),
+            "disconnects": tally.disconnects,
+            "slow_consumers_cut_off": sum(not consumer.connected for consumer in self._slow),
             "rounds": self._rounds, "elapsed_s": round(elapsed_s, 6), "cpu_s": round(cpu_s, 6),
             "lateness_us": tally.lateness.record(), "latency_us": tally.latency.record(),
         }  # fmt: skip

@@ -17,8 +17,12 @@ PUBCOMP = 0x70
 SUBACK = 0x90
 DISCONNECT = b"\xe0\x00"
 
-KEEPALIVE_S = 0xFFFF
-"""The longest there is: a client that has nothing to say for the length of a flood need not ping."""
+KEEPALIVE_S = 36_000
+"""So long that a client that has nothing to say for the length of a flood need not ping.
+
+Not the longest, 65535: Mosquitto 2.0.21 drops clients at random whose keep-alive is the longest it allows
+(mosquitto#3226, #3286).
+"""
 
 Packet = tuple[int, bytes]
 """First byte and body."""

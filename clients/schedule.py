@@ -61,6 +61,10 @@ class Schedule:
     duplicates: list[tuple[int, Cycle]] = field(default_factory=list)
     foreign: int = 0
     """Answers of another run or repetition, e.g. one that outlived its own repetition."""
+    repeats: list[int] = field(default_factory=list)
+    """The board's count of repeated answers, at the first answer and at the last."""
+    qos_seen: set[tuple[int, int]] = field(default_factory=set)
+    """(QoS at which requests reached the Pi, QoS at which answers reached us)."""
     missing: int = 0
     next_sequence: int = 0
 
@@ -73,12 +77,14 @@ class Schedule:
         self.missing = total
         self._topic = request_topic(self.job.run)
 
-    def receive(self, answer: Answer, received_ns: int) -> None:
+    def receive(self, answer: Answer, qos_answer: int, received_ns: int) -> None:
         """File an answer under its cycle. `received_ns` is the end of T."""
         mine = answer.run == self.job.run and answer.repetition == self.job.repetition
         if not mine or answer.sequence >= self.next_sequence:
             self.foreign += 1
             return
+        self.qos_seen.add((answer.qos_request, qos_answer))
+        self.repeats = [*self.repeats[:1], answer.repeats]
         cycle = self.cycles[answer.sequence]
         if cycle.received_ns is not None:
             again = Cycle(cycle.intended_ns, cycle.sent_ns)
@@ -122,6 +128,10 @@ class Schedule:
         while time.monotonic_ns() < linger_ns:
             connection.wait(linger_ns)
         return True
+
+    def board_repeats(self) -> int:
+        """How often the board answered a question twice during this repetition."""
+        return self.repeats[-1] - self.repeats[0] if self.repeats else 0
 
     def rows(self, first: int = 0, *, answered_only: bool = False) -> list[Row]:
         """The cycles from `first` on, up to the first unanswered one where `answered_only`."""

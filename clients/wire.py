@@ -4,12 +4,13 @@
 Payloads are ASCII, fields parted by one space, so that `mosquitto_sub -t 'testbed/#'` is readable:
 
     request  1 <run> <repetition> <sequence> <qos_answer>
-    answer   1 <run> <repetition> <sequence> <r_us> <outcome> <board> <temperature_centi>
+    answer   1 <run> <repetition> <sequence> <r_us> <outcome> <board> <temperature_centi> <qos_request> <repeats>
 
 `run` is 8 hex digits, `repetition` and `sequence` are decimal and tell every cycle of a run apart.
 The request says at which QoS it wants its answer, so the Pi needs no configuration per cell.
 `r_us` is the Pi's own R in µs; `outcome` is `ok` or why the board has no answer to give;
-`temperature_centi` is in hundredths of a degree Celsius (0 unless ok).
+`temperature_centi` is in hundredths of a degree Celsius (0 unless ok); `qos_request` is the QoS at which the request
+reached the Pi; `repeats` counts the board's answers to questions it had answered before, since the Pi started.
 """
 
 from __future__ import annotations
@@ -62,10 +63,7 @@ class Request:
     def decode(cls, payload: bytes) -> Request:
         """Read a payload; raise WireError where it is not exactly a request."""
         run, repetition, sequence, qos_answer = _fields(payload, 4)
-        request = cls(_run(run), _natural(repetition), _natural(sequence), _natural(qos_answer))
-        if request.qos_answer > 2:
-            raise WireError(f"QoS {qos_answer}: 0, 1 or 2 are allowed")
-        return request
+        return cls(_run(run), _natural(repetition), _natural(sequence), _qos(qos_answer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +77,20 @@ class Answer:
     outcome: Outcome
     board: str
     temperature_centi: int
+    qos_request: int
+    repeats: int
 
     def encode(self) -> bytes:
         """The payload; ASCII."""
-        return b"%s %s %d %d %d %s %s %d" % (
+        return b"%s %s %d %d %d %s %s %d %d %d" % (
             VERSION.encode(), self.run.encode(), self.repetition, self.sequence, self.r_us,
-            self.outcome.encode(), self.board.encode(), self.temperature_centi,
+            self.outcome.encode(), self.board.encode(), self.temperature_centi, self.qos_request, self.repeats,
         )  # fmt: skip
 
     @classmethod
     def decode(cls, payload: bytes) -> Answer:
         """Read a payload; raise WireError where it is not exactly an answer."""
-        run, repetition, sequence, r_us, outcome, board, temperature = _fields(payload, 7)
+        run, repetition, sequence, r_us, outcome, board, temperature, qos_request, repeats = _fields(payload, 9)
         if outcome not in OUTCOMES:
             raise WireError(f"outcome {outcome!r}: {', '.join(OUTCOMES)} are allowed")
         if not _BOARD.match(board):
@@ -98,8 +98,9 @@ class Answer:
         if not _INTEGER.match(temperature):
             raise WireError(f"{temperature!r} is no integer")
         return cls(
-            _run(run), _natural(repetition), _natural(sequence), _natural(r_us), outcome, board, int(temperature)
-        )
+            _run(run), _natural(repetition), _natural(sequence), _natural(r_us), outcome, board, int(temperature),
+            _qos(qos_request), _natural(repeats),
+        )  # fmt: skip
 
 
 def _fields(payload: bytes, count: int) -> list[str]:
@@ -123,4 +124,10 @@ def _run(text: str) -> str:
 def _natural(text: str) -> int:
     if not _NATURAL.match(text):
         raise WireError(f"{text!r} is no natural number")
+    return int(text)
+
+
+def _qos(text: str) -> int:
+    if text not in ("0", "1", "2"):
+        raise WireError(f"QoS {text!r}: 0, 1 or 2 are allowed")
     return int(text)

@@ -51,10 +51,11 @@ def bench(stand: Stand, console: Console) -> None:
 
 
 def _repetition(stand: Stand, planned: Plan, repetition: int) -> tuple[Rows, float]:
-    channel = stand.up(planned.cells[0].conditions)
+    stand.up(planned.cells[0].conditions)
     stand.fresh_broker()
     rows: Rows = []
-    done = observe(channel, planned.job(planned.cells[0], repetition), rows, lambda _t_us: None).done
+    job = planned.job(planned.cells[0], repetition)
+    done = observe(stand.channel("control-loop"), job, rows, lambda _t_us: None)
     return sorted(rows), 100 * done["cpu_s"] / done["elapsed_s"]
 
 

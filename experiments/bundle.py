@@ -23,6 +23,14 @@ SAMPLES = pa.schema([
     ("status", pa.string()), ("cause", pa.string()), ("board", pa.string()),
 ])  # fmt: skip
 
+RESOURCES = pa.schema([
+    ("t_ns", pa.int64()), ("order", pa.int64()), ("service", pa.string()),
+    *((name, pa.float64()) for name in (
+        "cpu_percent", "memory_bytes", "throttled_us", "run_delay_us", "voluntary_switches", "involuntary_switches",
+        "psi_cpu_some_us", "steal_percent", "busy_percent", "tcp_retransmits", "sys_dropped",
+    )),
+])  # fmt: skip
+
 _CHECKED = ("bundle.json", "samples.parquet", "resources.parquet", "compose.yml")
 
 
@@ -42,7 +50,7 @@ class BundleWriter:
             "schema_version": SCHEMA_VERSION, "name": name, "status": "partial", "reason": "not ended",
             "started_utc": utc_now(), "ended_utc": None, **facts, "repetitions": [],
         }  # fmt: skip
-        self._samples = SAMPLES.empty_table()
+        self._samples, self._resources = SAMPLES.empty_table(), RESOURCES.empty_table()
         self.add_samples([])
         self.save()
         latest = results / "latest"
@@ -53,9 +61,18 @@ class BundleWriter:
     def add_samples(self, rows: list[dict[str, Any]]) -> None:
         """Append one repetition's samples; they are on disk when this returns."""
         self._samples = pa.concat_tables([self._samples, pa.Table.from_pylist(rows, SAMPLES)]).combine_chunks()
-        scratch = self.folder / ".samples.parquet"
-        pq.write_table(self._samples, scratch, compression="zstd")
-        scratch.replace(self.folder / "samples.parquet")
+        self._write("samples.parquet", self._samples)
+
+    def add_resources(self, order: int, rows: list[dict[str, Any]]) -> None:
+        """Append what was sampled during one repetition."""
+        table = pa.Table.from_pylist([row | {"order": order} for row in rows], RESOURCES)
+        self._resources = pa.concat_tables([self._resources, table]).combine_chunks()
+        self._write("resources.parquet", self._resources)
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        scratch = self.folder / f".{name}"
+        pq.write_table(table, scratch, compression="zstd")
+        scratch.replace(self.folder / name)
 
     def save(self) -> None:
         """Write bundle.json as it stands."""

@@ -26,8 +26,10 @@ from experiments.placements import docker as docker_placement
 from experiments.placements.host import HostStand
 from experiments.runner import Runner
 from experiments.scenarios import SCENARIOS
+from experiments.studies import STUDIES
 
 RESULTS = Path("results")
+INTERRUPTED = 130
 
 app = typer.Typer(
     help="Runs scenarios of the MQTT contention testbed and leaves a bundle of each under results/.",
@@ -42,28 +44,66 @@ def run(scenario: Annotated[str, typer.Argument(help="Its number; see `scenarios
     """Run a scenario: bring the stand up, measure, take it down, leave results/latest."""
     given = variables.given(swaps or [], os.environ)
     settings = variables.Settings.parse(given)
-    stand, notice = _placement(settings)
-    default_device = "model" if stand.name == "host" else None
-    planned = plan.of_scenario(scenario, settings, secrets.token_hex(4), default_device)
+    placement, notice = _placement(settings)
+    planned = plan.of_scenario(scenario, settings, secrets.token_hex(4), placement)
+    raise typer.Exit(_run(planned, given, notice)[0])
+
+
+@app.command("all")
+def run_all(swaps: Swaps = None) -> None:
+    """Run all nine scenarios one after the other; results/scenarios lists their bundles."""
+    given = variables.given(swaps or [], os.environ)
+    settings = variables.Settings.parse(given)
+    placement, notice = _placement(settings)
+    plans = [plan.of_scenario(number, settings, secrets.token_hex(4), placement) for number in SCENARIOS]
+    bundles, worst = [], 0
+    for planned in plans:
+        code, folder = _run(planned, given, notice)
+        if code == INTERRUPTED:
+            raise typer.Exit(code)
+        worst = max(worst, code)
+        bundles.append(folder)
+        (RESULTS / "scenarios").write_text("".join(f"{bundle}\n" for bundle in bundles))
+    raise typer.Exit(worst)
+
+
+@app.command()
+def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")], swaps: Swaps = None) -> None:
+    """Run a study: its arms interleaved in one run, one bundle."""
+    given = variables.given(swaps or [], os.environ)
+    placement, notice = _placement(variables.Settings.parse(given))
+    planned = plan.of_study(name, given, secrets.token_hex(4), placement)
+    raise typer.Exit(_run(planned, given, notice)[0])
+
+
+def _run(planned: plan.Plan, given: dict[str, str], notice: str | None) -> tuple[int, Path]:
+    stands = {cell.placement: _stand(cell.placement, planned.settings.broker) for cell in planned.cells}
     for cell in planned.cells:
-        stand.check(cell.conditions)
-    console = Console(stderr=False, highlight=False)
+        stands[cell.placement].check(cell.conditions)
+    console = Console(highlight=False)
     if notice:
-        console.print(f"testbed: {notice}", markup=False, soft_wrap=True)
+        _say(console, f"testbed: {notice}")
+    settings = planned.settings
     with _alone():
-        command = ["make", f"scenario-{scenario}", *(f"{name}={value}" for name, value in given.items())]
-        runner = Runner(planned, stand, RESULTS, command, notice)
-        console.print(
-            f"testbed: {planned.name} ({planned.title}), placement {stand.name}, {len(planned.cells)} cells × "
+        command = ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
+        runner = Runner(planned, stands, RESULTS, command, notice)
+        _say(
+            console,
+            f"testbed: {planned.name} ({planned.title}), placement {'+'.join(stands)}, {len(planned.cells)} cells × "
             f"{settings.repetitions} repetitions × {settings.messages} cycles, seed {settings.seed}",
-            markup=False,
-            soft_wrap=True,
         )
         code = runner.run(console)
-        console.print(
-            f"testbed: {runner.bundle.facts['status']} bundle in {runner.bundle.folder}", markup=False, soft_wrap=True
-        )
-    raise typer.Exit(code)
+        _say(console, f"testbed: {runner.bundle.facts['status']} bundle in {runner.bundle.folder}")
+    return code, runner.bundle.folder
+
+
+@app.command("studies")
+def list_studies() -> None:
+    """List the studies."""
+    table = Table("study", "question", "scenario", "arms", box=None)
+    for name, data in STUDIES.items():
+        table.add_row(name, data.question, data.scenario, ", ".join(data.arms))
+    Console().print(table)
 
 
 @app.command()
@@ -92,12 +132,13 @@ def list_variables() -> None:
 @app.command("bench")
 def run_bench(swaps: Swaps = None) -> None:
     """Print the instrument beside its floor: TCP echo, scenario 0, lateness, CPU. Takes about three minutes."""
-    stand, notice = _placement(variables.Settings.parse(variables.given(swaps or [], os.environ)))
+    settings = variables.Settings.parse(variables.given(swaps or [], os.environ))
+    placement, notice = _placement(settings)
     console = Console(highlight=False)
     if notice:
-        console.print(f"testbed: {notice}", markup=False, soft_wrap=True)
+        _say(console, f"testbed: {notice}")
     with _alone():
-        bench.bench(stand, console)
+        bench.bench(_stand(placement, settings.broker), console)
 
 
 @app.command("doctor")
@@ -121,14 +162,20 @@ def clean() -> None:
         print("testbed: nothing was left behind")
 
 
-def _placement(settings: variables.Settings) -> tuple[Stand, str | None]:
-    """Give the stand, and what every reader must be told when it is not the one they would expect."""
+def _placement(settings: variables.Settings) -> tuple[str, str | None]:
+    """Choose the placement, and what every reader must be told when it is not the one they would expect."""
     if settings.placement == "docker":
-        return docker_placement.require(), None
+        return "docker", None
     lacking = docker_placement.engine_answers() if settings.placement is None else "PLACEMENT=host"
-    if lacking is None:
-        return docker_placement.DockerStand(), None
-    return HostStand(settings.broker), f"placement host (plain processes): {lacking}"
+    return ("docker", None) if lacking is None else ("host", f"placement host (plain processes): {lacking}")
+
+
+def _stand(placement: str, broker: str | None) -> Stand:
+    return docker_placement.require(broker) if placement == "docker" else HostStand(broker)
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

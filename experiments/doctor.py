@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import brokers, host
+from experiments.cpus import cpu_sets
 from experiments.noise import NoiseMeter
-from experiments.placements import cpu_sets
 from experiments.placements import docker as docker_placement
 
 _CAPABILITIES = {"SYS_NICE": 23, "SYS_RESOURCE": 24, "NET_RAW": 13}
@@ -105,7 +105,7 @@ def _real_time() -> Iterator[Finding]:
     blocked = grouped and cgroup == "v2"
     yield Finding(
         "real-time", f"{found}, cgroup {cgroup}",
-        "a kernel without RT_GROUP_SCHED, or cgroup v1: else fifo: and rr: are refused in containers" if blocked else "",
+        "fifo: and rr: will be refused; boot a kernel without RT_GROUP_SCHED, or with cgroup v1" if blocked else "",
     )  # fmt: skip
     held = _effective_capabilities()
     for name, number in _CAPABILITIES.items():

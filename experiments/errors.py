@@ -22,3 +22,9 @@ class BadInputError(TestbedError):
 
 class StandError(TestbedError):
     """The stand does not come up, or broke; says what was seen and what to do."""
+
+
+class RefusedError(TestbedError):
+    """A condition could not be had as asked; nothing is measured under a wrong label."""
+
+    exit_code = 3

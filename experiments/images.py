@@ -19,7 +19,10 @@ PUBLISHED_BROKER = "eclipse-mosquitto:2.0.22"
 DEBIAN_BROKER = "testbed/mosquitto:debian"
 BASE = "testbed/base:trixie"
 
-_OURS = {"control-loop": "testbed/client", "pi": "testbed/pi", "board": "testbed/board"}
+_OURS = {
+    "control-loop": "testbed/client", "pi": "testbed/pi", "board": "testbed/board",
+    "stressor": "testbed/stressor", "flooder": "testbed/flooder", "observer": "testbed/observer",
+}  # fmt: skip
 _VERSIONS = {
     "broker": ["mosquitto", "-h"],
     "control-loop": ["python3", "-c", "import paho.mqtt, sys; print('paho-mqtt', paho.mqtt.__version__)"],

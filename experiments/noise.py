@@ -6,6 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+RULE = {"steal_percent": 5.0, "foreign_cpu_percent": 10.0, "lateness_p99_us": 2000.0}
+"""A repetition above one of these is noisy: flagged, kept, and run once more. Set before anything is measured.
+
+Lateness counts only without contention: under it, a late control loop is what is being measured.
+"""
+
 
 class NoiseMeter:
     """From the moment it is made, what share of this host's CPU time was stolen by its hypervisor."""
@@ -32,6 +38,18 @@ def lateness(rows: list[dict[str, Any]]) -> dict[str, float | None]:
         return {"p50": None, "p99": None, "max": None}
     rank = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return {name: round(late_us[max(0, -int(-share * len(late_us) // 1) - 1)], 1) for name, share in rank.items()}
+
+
+def reasons(measured: dict[str, Any], *, contended: bool) -> list[str]:
+    """Say which limits of RULE a repetition broke; empty when it was quiet."""
+    values = {name: measured.get(name) for name in ("steal_percent", "foreign_cpu_percent")}
+    if not contended:
+        values["lateness_p99_us"] = measured["lateness_us"]["p99"]
+    return [
+        f"{name} {value:g} is above {RULE[name]:g}"
+        for name, value in values.items()
+        if value is not None and value > RULE[name]
+    ]
 
 
 def _cpu_ticks() -> list[int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One repetition as seen from outside: the job goes to the control loop, its rows come back, noise is watched."""
+"""One repetition as seen from outside: the job goes to the control loop, its rows come back."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from clients.schedule import Job
 from experiments.errors import StandError
-from experiments.noise import NoiseMeter
 from experiments.placements import Channel
 
 READY_TIMEOUT_S = 40.0
@@ -22,22 +20,28 @@ Rows = list[list[Any]]
 """Rows of `clients.schedule.Row`, as JSON brought them."""
 
 
-@dataclass(frozen=True)
-class Observation:
-    """What the control loop said at the end (`done`), and what else went on meanwhile."""
+class Watch(Protocol):
+    """Told when the repetition is in full swing, and when its last cycle is done."""
 
-    done: dict[str, Any]
-    noise: dict[str, Any]
+    def begin(self) -> None:
+        """The stand answers, the first cycle is about to start."""
+
+    def end(self) -> None:
+        """Nothing more will be sent or received."""
 
 
-def observe(channel: Channel, job: Job, rows: Rows, heard: Callable[[list[int]], None]) -> Observation:
+def observe(
+    channel: Channel, job: Job, rows: Rows, heard: Callable[[list[int]], None], watch: Watch | None = None
+) -> dict[str, Any]:
     """Run one repetition; `rows` grows as samples arrive, `heard` gets their round trips (µs).
 
-    Raises StandError when the stand does not answer or the control loop ends.
+    Returns the control loop's event `done`, with the QoS it was granted. Raises StandError when the stand does not
+    answer or the control loop ends.
     """
     channel.send(json.dumps(dataclasses.asdict(job)).encode())
     ready = _expect_ready(channel)
-    noise = NoiseMeter()
+    if watch:
+        watch.begin()
     until_s = time.monotonic() + job.scheduled_s() + 2 * job.timeout_ms / 1000 + 30
     while True:
         event = channel.receive(max(1.0, until_s - time.monotonic()))
@@ -45,7 +49,9 @@ def observe(channel: Channel, job: Job, rows: Rows, heard: Callable[[list[int]],
             rows += event["rows"]
             heard(_round_trips_us(event["rows"]))
         elif event["event"] == "done":
-            return Observation(event | {"granted_qos": ready["granted_qos"]}, noise.read())
+            if watch:
+                watch.end()
+            return event | {"granted_qos": ready["granted_qos"]}
         else:
             raise StandError(event.get("reason", f"unexpected event {event['event']}"))
 

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clients.schedule import Job
-from experiments import boards
+from experiments import boards, contentions, knobs
 from experiments.boards import Board
-from experiments.errors import BadInputError, TestbedError
+from experiments.contentions import Contention
+from experiments.cpus import cpu_sets
+from experiments.errors import BadInputError
+from experiments.knobs import Knobs, tcp
 from experiments.scenarios import SCENARIOS, Scenario
+from experiments.studies import STUDIES
 from experiments.variables import Settings
 
 
@@ -20,11 +25,33 @@ class Conditions:
     """What the stand is brought to before a repetition of a cell."""
 
     board: Board
-    tcp: str
+    tcp: str = "nodelay"
+    contention: Contention | None = None
+    knobs: Knobs = ()
 
-    def knobs(self) -> dict[str, dict[str, str]]:
-        """What is set, by service, as the bundle records it."""
-        return {service: {"tcp": self.tcp} for service in ("broker", "control-loop", "pi")}
+    def __post_init__(self) -> None:
+        """Add the TCP option to the knobs, for it is proved like them."""
+        merged = dict(self.knobs)
+        for service in tcp.ON:
+            others = tuple(knob for knob in merged.get(service, ()) if knob.field != tcp.NoDelay.field)
+            merged[service] = (*others, knobs.one(self.tcp))
+        object.__setattr__(self, "knobs", knobs.frozen(merged))
+
+    def undisturbed(self) -> Conditions:
+        """The same without contention."""
+        return replace(self, contention=None)
+
+    def services(self) -> list[str]:
+        """The services that must run."""
+        board = ["board"] if self.board.serves else []
+        return ["broker", "pi", "control-loop", *board, *([self.contention.service] if self.contention else [])]
+
+    def record(self) -> dict[str, dict[str, str]]:
+        """Give `knobs` in bundle.json: by service, what was asked of which field."""
+        return {
+            service: {"priority" if knob.field == "scheduling" else knob.field: str(knob) for knob in asked}
+            for service, asked in self.knobs
+        }
 
 
 @dataclass(frozen=True)
@@ -36,8 +63,8 @@ class Cell:
     qos: int
     qos_answer: int
     conditions: Conditions
-    contention: str | None = None
     arm: str = ""
+    placement: str = "docker"
 
     def describe(self) -> str:
         """Name the cell in progress and errors."""
@@ -46,9 +73,11 @@ class Cell:
     def record(self, index: int) -> dict[str, Any]:
         """Give the entry of `plan.cells` in bundle.json."""
         return {
-            "cell": index, "scenario": self.scenario, "arm": self.arm, "interval_ms": self.interval_ms,
+            "cell": index, "scenario": self.scenario, "arm": self.arm, "placement": self.placement,
+            "interval_ms": self.interval_ms,
             "qos": self.qos, "qos_answer": self.qos_answer, "board": self.conditions.board.kind,
-            "device": str(self.conditions.board), "contention": self.contention, "knobs": self.conditions.knobs(),
+            "device": str(self.conditions.board), "contention": str(self.conditions.contention or "") or None,
+            "knobs": self.conditions.record(),
         }  # fmt: skip
 
 
@@ -97,34 +126,68 @@ class Plan:
         }  # fmt: skip
 
 
-def of_scenario(number: str, settings: Settings, run: str, default_device: str | None = None) -> Plan:
-    """Plan a scenario; raise BadInputError. `default_device` replaces the scenario's board where no swap does."""
+def of_scenario(number: str, settings: Settings, run: str, placement: str = "docker") -> Plan:
+    """Plan a scenario; raise BadInputError."""
     if number not in SCENARIOS:
         raise BadInputError("scenario", number, f"allowed are {', '.join(SCENARIOS)}")
+    cells = _cells(number, settings, placement)
+    return Plan(f"scenario-{number}", SCENARIOS[number].title, cells, settings, run)
+
+
+def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "docker") -> Plan:
+    """Plan a study's arms side by side; `given` replaces what the arms leave open. Raises BadInputError."""
+    if name not in STUDIES:
+        raise BadInputError("study", name, f"allowed are {', '.join(STUDIES)}")
+    study = STUDIES[name]
+    settings = Settings.parse(study.common | dict(given))
+    cells: list[Cell] = []
+    for arm, swaps in study.arms.items():
+        swept = {variable: value.format(pi_cpus=cpu_sets()[1]) for variable, value in swaps.items()}
+        taken = set(swept) & set(given)
+        if taken:
+            variable = min(taken)
+            raise BadInputError(variable, given[variable], f"it is what study {name} varies; leave it out")
+        arm_settings = Settings.parse(study.common | dict(given) | swept | {"SEED": str(settings.seed)})
+        cells += _cells(study.scenario, arm_settings, arm_settings.placement or placement, arm)
+    return Plan(f"study-{name}", study.question, cells, settings, run)
+
+
+def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> list[Cell]:
+    """Cross a scenario's intervals with its QoS, with the swaps in place; raise BadInputError."""
     scenario = SCENARIOS[number]
-    _check_possible(number, scenario, settings)
-    device = settings.device or (default_device if default_device and scenario.device != "none" else scenario.device)
-    conditions = Conditions(boards.parse(device), settings.tcp)
-    cells = [
-        Cell(
-            number,
-            interval_ms,
-            qos,
-            qos if settings.qos_answer is None else settings.qos_answer,
-            conditions,
-            scenario.contention,
-        )
+    published = settings.fidelity == "published"
+    conditions = Conditions(
+        _board(scenario, settings, placement),
+        settings.tcp or ("nagle" if published else "nodelay"),
+        _contention(scenario, settings),
+        _knobs(scenario, settings.priority or ("published" if published else None)),
+    )
+    qos_answer = 0 if published and settings.qos_answer is None else settings.qos_answer
+    return [
+        Cell(number, interval_ms, qos, qos if qos_answer is None else qos_answer, conditions, arm, placement)
         for interval_ms in settings.intervals or scenario.intervals_ms
         for qos in settings.qos or scenario.qos
     ]
-    return Plan(f"scenario-{number}", scenario.title, cells, settings, run)
 
 
-def _check_possible(number: str, scenario: Scenario, settings: Settings) -> None:
-    lacking = []
-    if scenario.contention:
-        lacking.append(f"its contention, {scenario.contention}")
-    if scenario.priority or settings.priority:
-        lacking.append("real-time priority with its proof")
-    if lacking:
-        raise TestbedError(f"scenario {number} ({scenario.title}) cannot run yet: it lacks {' and '.join(lacking)}")
+def _board(scenario: Scenario, settings: Settings, placement: str) -> Board:
+    """Give the board asked for; a bare host, which may have no simulator, gets the timing model instead."""
+    modelled = placement == "host" and scenario.device == "simavr"
+    return boards.parse(settings.device or ("model" if modelled else scenario.device))
+
+
+def _contention(scenario: Scenario, settings: Settings) -> Contention | None:
+    name = settings.contention or scenario.contention or "none"
+    level = settings.flood or ""
+    if level and name != "flood":
+        raise BadInputError("FLOOD", level, f"the contention here is {name}; say CONTENTION=flood as well")
+    return contentions.parse(name, level or ("published" if name == "flood" else ""))
+
+
+def _knobs(scenario: Scenario, priority: str | None) -> Knobs:
+    if priority == "none":
+        return ()
+    asked = {service: (knobs.one(words),) for service, words in scenario.priority.items()}
+    if priority == "published":
+        return knobs.frozen({service: (knobs.one("flags"),) for service in asked})
+    return knobs.frozen(asked | (knobs.parse(priority) if priority else {}))

@@ -7,32 +7,46 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from experiments import host
+from experiments import disturbance, host, noise, proof
 from experiments.bundle import BundleWriter, utc_now
-from experiments.errors import TestbedError
-from experiments.noise import lateness
+from experiments.disturbance import Disturbance
+from experiments.errors import RefusedError, TestbedError
 from experiments.observation import observe
 from experiments.placements import Stand
 from experiments.plan import Cell, Plan
 from experiments.progress import RunProgress
 from experiments.samples import counts, samples
+from experiments.witness import Witness
+
+
+@dataclass
+class Repetition:
+    """One repetition under way: what the bundle will say of it, and the control loop's rows so far."""
+
+    cell: Cell
+    entry: dict[str, Any]
+    rows: list[list[Any]] = field(default_factory=list)
+    resources: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Runner:
-    """One run: a plan, a stand, a bundle."""
+    """One run: a plan, a stand for each placement in it, a bundle."""
 
-    def __init__(self, plan: Plan, stand: Stand, results: Path, command: list[str], notice: str | None) -> None:
+    def __init__(
+        self, plan: Plan, stands: dict[str, Stand], results: Path, command: list[str], notice: str | None
+    ) -> None:
         self._plan = plan
-        self._stand = stand
-        self._rows: list[list[Any]] = []
+        self._stands = stands
+        self._capacities: dict[Cell, float] = {}
         facts = {
-            "command": command, "git": host.git(), "placement": stand.name, "notice": notice, "plan": plan.record(),
-            "host": host.facts(), "engine": None, "images": {}, "floor": None,
+            "command": command, "git": host.git(), "placement": "+".join(stands), "notice": notice,
+            "plan": plan.record(), "noise_rule": noise.RULE, "host": host.facts(), "engine": None, "images": {}, "floor": None,
         }  # fmt: skip
         self.bundle = BundleWriter(results, plan.name, facts)
 
@@ -45,13 +59,16 @@ class Runner:
             status, reason, code = self._verdict()
         except KeyboardInterrupt:
             reason, code = "interrupted by the user", 130
+        except RefusedError as error:
+            status, reason, code = "refused", str(error), error.exit_code
         except TestbedError as error:
             reason, code = str(error), error.exit_code
         except OSError as error:  # e.g. a full disk
             reason = str(error)
         finally:
             with _undisturbed():
-                self._stand.down()
+                for stand in self._stands.values():
+                    stand.down()
                 self.bundle.close(status, reason or None)
         if code:
             console.print(f"testbed: {status}: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
@@ -59,14 +76,16 @@ class Runner:
 
     def _measure(self, console: Console) -> None:
         began_s = time.monotonic()
-        self.bundle.facts |= self._stand.prepare(self.bundle.folder, self._plan.run)
+        for stand in self._stands.values():
+            self._learn(stand.prepare(self.bundle.folder, self._plan.run))
         prepared_s = time.monotonic()
-        self._stand.up(self._plan.cells[0].conditions)
         self._measure_floor()
         order = self._plan.order()
         with RunProgress(self._plan, console) as progress:
-            for position, (index, repetition) in enumerate(order):
-                self._repeat(position, index, repetition, progress)
+            for index, repetition in order:
+                self._repeat(index, repetition, progress)
+            for noisy in [entry for entry in self._entries() if entry["validity"] == "noisy"]:
+                self._repeat_noisy(noisy, progress)
         scheduled_s = sum(self._plan.scheduled_s(self._plan.cells[cell]) for cell, _ in order)
         self.bundle.facts["durations_s"] = {
             "prepare": round(prepared_s - began_s, 3),
@@ -74,45 +93,113 @@ class Runner:
             "scheduled": round(scheduled_s, 3),
         }
 
+    def _learn(self, facts: dict[str, Any]) -> None:
+        """Merge what a placement says of its images and engine; with two placements both are told."""
+        for name, value in facts.items():
+            known = self.bundle.facts.get(name)
+            self.bundle.facts[name] = value if not known else known if not value else known | value
+
     def _measure_floor(self) -> None:
-        echoes = sorted(self._stand.floor_us())
+        """Echo on the stand without what disturbs it: the floor is the instrument's, not the contention's."""
+        cell = self._plan.cells[0]
+        stand = self._stands[cell.placement]
+        stand.up(cell.conditions.undisturbed())
+        echoes = sorted(stand.floor_us())
         middle, tail = echoes[len(echoes) // 2], echoes[len(echoes) * 99 // 100]
         self.bundle.facts["floor"] = {"tcp_echo_t_us": {"p50": middle, "p99": tail, "count": len(echoes)}}
 
-    def _repeat(self, position: int, index: int, repetition: int, progress: RunProgress) -> None:
+    def _entries(self) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = self.bundle.facts["repetitions"]
+        return entries
+
+    def _repeat_noisy(self, noisy: dict[str, Any], progress: RunProgress) -> None:
+        """Run a noisy repetition once more; it counts in the other's place if it is quiet, else the first one stays."""
+        repetition = 1 + max(entry["repetition"] for entry in self._entries() if entry["cell"] == noisy["cell"])
+        again = self._repeat(noisy["cell"], repetition, progress, rerun_of=noisy["repetition"])
+        noisy["counted"] = again["validity"] != "valid"
+        again["counted"] = not noisy["counted"]
+        self.bundle.save()
+
+    def _repeat(
+        self, index: int, repetition: int, progress: RunProgress, rerun_of: int | None = None
+    ) -> dict[str, Any]:
         cell = self._plan.cells[index]
         entry: dict[str, Any] = {
-            "order": position, "cell": index, "repetition": repetition, "started_utc": utc_now(),
-            "validity": "interrupted", "reasons": ["not ended"], "counted": False, "rerun_of": None,
+            "order": len(self._entries()), "cell": index, "repetition": repetition, "started_utc": utc_now(),
+            "validity": "interrupted", "reasons": ["not ended"], "counted": False, "rerun_of": rerun_of,
         }  # fmt: skip
-        self._rows = []
+        running = Repetition(cell, entry)
         began_s = time.monotonic()
         progress.begin(cell)
         try:
-            channel = self._stand.up(cell.conditions)
-            self._stand.fresh_broker()
-            job = self._plan.job(cell, repetition)
-            observation = observe(channel, job, self._rows, lambda t_us: progress.samples(cell, t_us))
-            problem = observation.done["connection_lost"]
-            entry |= {
-                "validity": "interrupted" if problem else "valid", "reasons": [problem] if problem else [],
-                "counted": not problem, "noise": observation.noise, "control_loop": _loop_facts(observation.done),
-            }  # fmt: skip
+            self._observe(running, progress)
         finally:
             entry["duration_s"] = round(time.monotonic() - began_s, 3)
-            self._file(entry, cell, repetition)
+            self._file(running)
         progress.end(cell, entry["duration_s"])
+        if entry["validity"] == "refused":
+            raise RefusedError(f"repetition {repetition} at {cell.describe()}: {entry['reasons'][0]}")
+        return entry
 
-    def _file(self, entry: dict[str, Any], cell: Cell, repetition: int) -> None:
-        rows = samples(self._plan, cell, repetition, self._rows)
+    def _observe(self, running: Repetition, progress: RunProgress) -> None:
+        """Bring the stand to the cell's conditions, run one repetition on a fresh broker, and judge it."""
+        cell, entry, stand = running.cell, running.entry, self._stands[running.cell.placement]
+        conditions = cell.conditions
+        stand.up(conditions)
+        disturbing = Disturbance(stand, conditions.contention, self._plan.run, self._capacity(cell))
+        stand.fresh_broker()
+        stand.apply(conditions)
+        disturbing.begin()
+        witness = Witness(stand, conditions)
+        job = self._plan.job(cell, entry["repetition"])
+        done = observe(
+            stand.channel("control-loop"), job, running.rows, lambda t_us: progress.samples(cell, t_us), witness
+        )
+        told = disturbing.end()
+        entry["control_loop"] = _loop_facts(done)
+        entry["noise"] = witness.noise | {"observer_cpu_percent": witness.observer_cpu_percent}
+        entry["proofs"] = [
+            *witness.proofs, *proof.of_qos(done, done["granted_qos"], cell.qos, cell.qos_answer), *proof.of_board(done),
+        ]  # fmt: skip
+        running.resources = witness.resources
+        problems = proof.problems(entry["proofs"])
+        if conditions.contention:
+            achieved = witness.achieved(told)
+            entry["contention"] = conditions.contention.record(achieved, disturbing.asked)
+            shortfall = conditions.contention.shortfall(achieved, disturbing.asked)
+            problems += [shortfall] if shortfall else []
+        self._judge(entry, done["connection_lost"], problems)
+
+    def _judge(self, entry: dict[str, Any], lost: str | None, problems: list[str]) -> None:
+        """Say what a repetition is worth; noise is judged with its samples, in `_file`."""
+        validity = "interrupted" if lost else "refused" if problems else "valid"
+        entry |= {"validity": validity, "reasons": [lost] if lost else problems, "counted": validity == "valid"}
+
+    def _capacity(self, cell: Cell) -> float | None:
+        """Give what the broker takes, measured once for each set of conditions that asks for a part of it."""
+        contention = cell.conditions.contention
+        if contention is None or not contention.needs_capacity():
+            return None
+        if cell not in self._capacities:
+            self._capacities[cell] = disturbance.capacity(self._stands[cell.placement], contention, self._plan.run)
+            self.bundle.facts["broker_capacity_per_s"] = max(self._capacities.values())
+        return self._capacities[cell]
+
+    def _file(self, running: Repetition) -> None:
+        entry = running.entry
+        rows = samples(self._plan, running.cell, entry["repetition"], running.rows)
         entry["counts"] = counts(rows)
-        entry.setdefault("noise", {})["lateness_us"] = lateness(rows)
+        entry.setdefault("noise", {})["lateness_us"] = noise.lateness(rows)
+        if entry["validity"] == "valid":
+            reasons = noise.reasons(entry["noise"], contended=running.cell.conditions.contention is not None)
+            entry |= {"validity": "noisy" if reasons else "valid", "reasons": reasons}
         self.bundle.add_samples(rows)
-        self.bundle.facts["repetitions"].append(entry)
+        self.bundle.add_resources(entry["order"], running.resources)
+        self._entries().append(entry)
         self.bundle.save()
 
     def _verdict(self) -> tuple[str, str, int]:
-        broken = [entry for entry in self.bundle.facts["repetitions"] if entry["validity"] == "interrupted"]
+        broken = [entry for entry in self._entries() if entry["validity"] == "interrupted"]
         if broken:
             return "partial", f"{len(broken)} repetitions broke off, first: {broken[0]['reasons'][0]}", 1
         return "complete", "", 0
@@ -120,7 +207,7 @@ class Runner:
 
 def _loop_facts(done: dict[str, Any]) -> dict[str, Any]:
     cpu_percent = round(100 * done["cpu_s"] / max(done["elapsed_s"], 1e-9), 2)
-    kept = ("granted_qos", "foreign", "malformed")
+    kept = ("granted_qos", "foreign", "malformed", "board_repeats")
     return {"cpu_percent": cpu_percent} | {name: done[name] for name in kept}
 
 

@@ -72,7 +72,14 @@ VARIABLES = {
     "PLACEMENT": Variable(word("docker", "host"), "docker or host; default: docker where an engine answers"),
     "TCP": Variable(word("nodelay", "nagle"), "Nagle's algorithm off or on, at both clients and the broker"),
     "BROKER": Variable(text, "mosquitto; on the host also amqtt"),
-    "PRIORITY": Variable(text, "what is set on a service, e.g. broker=fifo:90,control-loop=none"),
+    "PRIORITY": Variable(
+        text, "broker=fifo:90,control-loop=nice:-10+weight:4096, none, or published (the thesis' flags)"
+    ),
+    "CONTENTION": Variable(text, "what disturbs: none, cpu, flood, memory, io, slow-consumer"),
+    "FLOOD": Variable(text, "how hard: published, saturate, or a part of what this broker takes, e.g. 50%"),
+    "FIDELITY": Variable(
+        word("published"), "published: the thesis as it was: Nagle, flags, its flood, answers at QoS 0"
+    ),
     "SEED": Variable(whole(0, 2**32 - 1), "fixes the order of the cells; default: drawn and recorded"),
 }
 
@@ -90,9 +97,12 @@ class Settings:
     timeout_ms: int = 1000
     device: str | None = None
     placement: str | None = None
-    tcp: str = "nodelay"
+    tcp: str | None = None
     broker: str | None = None
     priority: str | None = None
+    contention: str | None = None
+    flood: str | None = None
+    fidelity: str | None = None
     seed: int = -1
 
     @classmethod
@@ -107,6 +117,9 @@ class Settings:
             values[name.lower()] = VARIABLES[name].parse(name, value.strip())
         return cls(**values)  # type: ignore[arg-type]
 
+
+OF_THE_MAKEFILE = ("PYTHON", "VENV")
+"""What make's command line may also carry: the Makefile's own variables."""
 
 # A variable without a field would be accepted and ignored.
 assert {field.name.upper() for field in fields(Settings)} == set(VARIABLES)
@@ -128,4 +141,4 @@ def _overrides_of_make(environment: Mapping[str, str]) -> dict[str, str]:
     """Command-line variables of the `make` that called us: it hands them on after ` -- ` in MAKEFLAGS."""
     _, _, words = environment.get("MAKEFLAGS", "").partition("-- ")
     pairs = [word.partition("=") for word in words.split() if "=" in word]
-    return {name: environment.get(name, value) for name, _, value in pairs}
+    return {name: environment.get(name, value) for name, _, value in pairs if name not in OF_THE_MAKEFILE}

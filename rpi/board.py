@@ -7,6 +7,9 @@ Here a reply counts only if it carries the id of the one question that is open.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import termios
 import time
 from collections import deque
 from dataclasses import asdict, dataclass
@@ -31,6 +34,7 @@ class Question:
 
     request: Request
     r1_ns: int
+    qos_request: int
     outcome: Outcome = "board-error"
     temperature_centi: int = 0
     r2_ns: int = 0
@@ -107,7 +111,8 @@ class NoBoard:
 class _Faults:
     timeouts: int = 0
     errors: int = 0
-    stale_replies: int = 0
+    late_replies: int = 0
+    repeats: int = 0
     garbage_lines: int = 0
     unplugged: int = 0
     overflows: int = 0
@@ -123,6 +128,7 @@ class SerialBoard:
         self._waiting: deque[Question] = deque()
         self._open: Question | None = None
         self._id = 0
+        self._answered_id: int | None = None
         self._deadline_ns = 0
         self._reopen_ns = 0
         self._line = b""
@@ -156,6 +162,7 @@ class SerialBoard:
             self._line += self._port.read(4096)
         except OSError:
             self._unplug()
+            self._put_next()  # which fails what still waits
             return
         *lines, self._line = self._line.split(b"\n")
         self._line = self._line[-_MAX_LINE:]
@@ -192,7 +199,7 @@ class SerialBoard:
                 self._close("board-error")
                 continue
             try:
-                self._port.write(protocol.encode_request(self._id))
+                _write(self._port, protocol.encode_request(self._id))
             except OSError:
                 self._unplug()
 
@@ -204,13 +211,19 @@ class SerialBoard:
         except ValueError:
             self._faults.garbage_lines += 1
             return
-        if self._open is None or reply.request_id != self._id:
-            # An error without an id cannot be laid at anyone's door either: the deadline decides.
-            self._faults.stale_replies += 1
+        if reply.request_id is None:
+            # An error without an id cannot be laid at any question's door: the deadline decides.
+            self._faults.errors += 1
+        elif reply.request_id == self._answered_id:
+            self._faults.repeats += 1
+        elif self._open is None or reply.request_id != self._id:
+            self._faults.late_replies += 1
         elif reply.temperature_centi is None:
             self._faults.errors += 1
+            self._answered_id = self._id
             self._close("board-error")
         else:
+            self._answered_id = self._id
             self._close("ok", reply.temperature_centi)
 
     def _close(self, outcome: Outcome, temperature_centi: int = 0) -> None:
@@ -222,10 +235,10 @@ class SerialBoard:
         self._reopen_ns = now_ns + REOPEN_NS
         try:
             # Exclusive: a second reader would steal replies. Never waits, neither to read nor to write.
-            self._port = serial.Serial(self._path, BAUD, timeout=0, write_timeout=0, exclusive=True)
+            self._port = serial.Serial(self._path, BAUD, timeout=0, exclusive=True)
             self._port.reset_input_buffer()
-            self._port.write(b"\n")  # ends whatever half a line the board holds
-        except OSError:
+            _write(self._port, b"\n")  # ends whatever half a line the board holds
+        except (OSError, termios.error):  # pyserial lets the latter through when the port vanishes as it is set up
             self._port = None
         self._line = b""
 
@@ -236,3 +249,9 @@ class SerialBoard:
             self._port = None
         self._reopen_ns = time.monotonic_ns() + REOPEN_NS
         self._close("board-error")
+
+
+def _write(port: serial.Serial, data: bytes) -> None:
+    """Write without waiting: a board that no longer reads loses it (pyserial's own write would spin until it reads)."""
+    with contextlib.suppress(BlockingIOError):
+        os.write(port.fileno(), data)

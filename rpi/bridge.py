@@ -76,7 +76,7 @@ class Bridge:
         except WireError:
             self._malformed += 1
             return
-        self._board.ask(Question(request, r1_ns))
+        self._board.ask(Question(request, r1_ns, message.qos))
 
     def _answer(self, connection: Connection, question: Question) -> None:
         request = question.request
@@ -84,6 +84,7 @@ class Bridge:
         answer = Answer(
             request.run, request.repetition, request.sequence, r_us,
             question.outcome, self._board_name, question.temperature_centi,
+            question.qos_request, self._board.statistics().get("repeats", 0),
         )  # fmt: skip
         if not connection.publish(answer_topic(request.run), answer.encode(), request.qos_answer):
             raise ConnectionLostError("not connected")

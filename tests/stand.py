@@ -23,7 +23,7 @@ import time
 import tty
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 import pyarrow.parquet as pq
 from hypothesis import settings
@@ -33,6 +33,8 @@ from clients.connection import Connection, ConnectionLostError
 from clients.wire import Answer, Request, WireError, answer_topic, request_topic
 from experiments import brokers
 from experiments.brokers import Broker
+from experiments.variables import VARIABLES
+from firmware import protocol
 
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 20.0
@@ -155,6 +157,7 @@ def answer_to(request: Request, **changes: Any) -> Answer:
     fields: dict[str, Any] = {
         "run": request.run, "repetition": request.repetition, "sequence": request.sequence,
         "r_us": 1000 + request.sequence, "outcome": "ok", "board": "none", "temperature_centi": 0,
+        "qos_request": 0, "repeats": 0,
     }  # fmt: skip
     return Answer(**fields | changes)
 
@@ -197,21 +200,30 @@ class ScriptedPort:
             continue
         return int(line[1:5], 16)
 
+    def reply(self, request_id: int, temperature_centi: int) -> None:
+        """Write what the board answers. Not waited for: a bridge that listens has read it before one can look."""
+        os.write(self.master, reply(request_id, temperature_centi))
+
     def _readable(self) -> int:
         count = array.array("i", [0])
         fcntl.ioctl(self.slave, termios.FIONREAD, count)
         return count[0]
 
 
+def reply(request_id: int, temperature_centi: int) -> bytes:
+    """What a board answers; any id and temperature."""
+    text = b"=%04X%+06d" % (request_id, temperature_centi)
+    return b"%s%02X\n" % (text, protocol.crc8(text))
+
+
 class Program:
-    """A program of ours; one of its streams, which carries JSON lines, is read as events."""
+    """A program of ours; one of its streams, which mostly carries JSON lines, is read line by line."""
 
     def __init__(self, *arguments: str, events: str = "stdout") -> None:
         streams: dict[str, int] = {"stdin": subprocess.PIPE, events: subprocess.PIPE}
         self.process = subprocess.Popen([sys.executable, "-m", *arguments], cwd=ROOT, **streams)  # type: ignore[call-overload]
-        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        stream: IO[bytes] = getattr(self.process, events)
-        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, args=(getattr(self.process, events),), daemon=True).start()
 
     def send(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -230,10 +242,18 @@ class Program:
         """All events up to the next one of this name."""
         seen: list[dict[str, Any]] = []
         while not seen or seen[-1]["event"] != name:
-            event = self._events.get(timeout=PATIENCE_S)
-            assert event is not None, f"the program ended before it said {name}: {seen}"
-            seen.append(event)
+            seen.append(json.loads(self.said("{")))
         return seen
+
+    def said(self, beginning: str) -> str:
+        """The next line that begins so; those before it are passed over."""
+        while not (line := self._lines.get(timeout=PATIENCE_S) or self._ended(beginning)).startswith(beginning):
+            continue
+        return line
+
+    def rest(self) -> list[str]:
+        """What it says until it ends."""
+        return list(iter(lambda: self._lines.get(timeout=PATIENCE_S), None))
 
     def wait(self) -> int:
         return self.process.wait(PATIENCE_S)
@@ -245,9 +265,16 @@ class Program:
 
     def _read(self, stream: IO[bytes]) -> None:
         for line in stream:
-            with contextlib.suppress(ValueError):
-                self._events.put(json.loads(line))
-        self._events.put(None)
+            self._lines.put(line.decode())
+        self._lines.put(None)
+
+    def _ended(self, expected: str) -> NoReturn:
+        raise AssertionError(f"the program ended with {self.wait()} before it said {expected}…")
+
+
+def undisturbed() -> dict[str, str]:
+    """Our environment without what a `make test QOS=1` would hand to every run."""
+    return {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", *VARIABLES}}
 
 
 class Runner:
@@ -262,7 +289,7 @@ class Runner:
         process = subprocess.Popen(
             [sys.executable, "-m", "experiments", *arguments], cwd=self.folder, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "TERM": "dumb"} | environment,
+            env=undisturbed() | {"PYTHONPATH": str(ROOT), "TERM": "dumb"} | environment,
         )  # fmt: skip
         self._running.append(process)
         return process

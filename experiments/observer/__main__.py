@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The observer's loop: one JSON request a line on standard input, one JSON reply a line on standard output.
 
-    {"do": "apply", "pid": 7, "setting": "fifo", "value": 90, "rt_budget_us": 300000}   -> {"error": null | why not}
+    {"do": "apply", "pid": 7, "setting": "fifo", "value": 90, "rt_budget_us": 0, …}      -> {"error": null | why not}
     {"do": "prove", "services": {"broker": 7}, "containers": true}                      -> {"services": {…}}
     {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
@@ -17,6 +17,7 @@ import os
 import select
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from experiments.observer.cgroup import Cgroup
 from experiments.observer.sampler import INTERVAL_NS, Sampler
 
 _PARENT_BUDGET_US = 900_000
-"""For the group above all containers; the kernel keeps 50 ms of each second from real-time tasks (sched_rt_runtime_us)."""
+"""For the group above all containers; by default real-time tasks may have 950 ms of each second (sched(7))."""
 
 
 class Observer:
@@ -51,20 +52,18 @@ class Observer:
                 for line in lines:
                     self._answer(json.loads(line))
             elif self._sampler is not None:
+                before_s = time.process_time()
                 self._sampler.sweep()
+                self._cpu_s += time.process_time() - before_s
                 self._due_ns += INTERVAL_NS
 
-    def apply(self, pid: int, setting: str, value: Any, rt_budget_us: int = 0) -> dict[str, Any]:
-        """Set one thing on every thread of a process; the reply's `error` says why it could not be."""
+    def apply(self, pid: int, setting: str, value: Any, rt_budget_us: int, *, containers: bool) -> dict[str, Any]:
+        """Set one thing on every thread of a service; the reply's `error` says why it could not be."""
         try:
-            if setting in threads.POLICIES:
-                if rt_budget_us:
-                    self._give_rt_budget(Cgroup(pid), rt_budget_us)
-                threads.set_policy(pid, setting, value)
-            elif setting == "nice":
-                threads.set_nice(pid, value)
-            elif setting == "cpus":
-                threads.set_affinity(pid, value)
+            if rt_budget_us:
+                self._give_rt_budget(Cgroup(pid), rt_budget_us)
+            for member in _members(pid, containers=containers):
+                SETTINGS[setting](member, value)
         except OSError as error:
             return {"error": f"{error.strerror or error} ({setting} on process {pid})"}
         return {"error": None}
@@ -77,7 +76,7 @@ class Observer:
         """Begin to sample these services."""
         pids = {name: _members(pid, containers=containers) for name, pid in services.items()}
         self._sampler = Sampler(pids, detailed, containers=containers)
-        self._cpu_s = time.process_time()
+        self._cpu_s = 0.0
         self._sampler.sweep()
         self._due_ns = time.monotonic_ns() + INTERVAL_NS
         return {}
@@ -87,10 +86,9 @@ class Observer:
         if self._sampler is None:
             return {"rows": [], "cpu_s": {}}
         self._sampler.sweep()
-        spent_s = time.process_time() - self._cpu_s
         sampler, self._sampler = self._sampler, None
         sampler.close()
-        return {"rows": sampler.rows(), "cpu_s": sampler.totals(), "observer_cpu_s": spent_s}
+        return {"rows": sampler.rows(), "cpu_s": sampler.totals(), "observer_cpu_s": self._cpu_s}
 
     def release(self) -> dict[str, Any]:
         """Put every real-time budget back that outlives our containers."""
@@ -117,6 +115,14 @@ class Observer:
         if parent is not None:
             self._raised.setdefault(parent, parent.read_text())
         group.set_rt_budget(budget_us, _PARENT_BUDGET_US)
+
+
+SETTINGS: dict[str, Callable[[int, Any], None]] = {
+    "fifo": lambda pid, priority: threads.set_policy(pid, "fifo", priority),
+    "rr": lambda pid, priority: threads.set_policy(pid, "rr", priority),
+    "nice": threads.set_nice,
+    "cpus": threads.set_affinity,
+}
 
 
 def _members(pid: int, *, containers: bool) -> list[int]:

@@ -55,7 +55,7 @@ class Sampler:
                 if index:
                     passed_ns = t_ns - self._sweeps[index - 1][0]
                     rows.append({"t_ns": t_ns, "service": service, **_rates(increase, passed_ns)})
-                before |= {name: value for name, value in totals.items()}
+                before |= totals
         return rows
 
     def totals(self) -> dict[str, float]:
@@ -91,7 +91,7 @@ class Sampler:
 
     def _add_process(self, service: str, pid: int, *, accounts: bool) -> None:
         """Schedstat (time on CPU and waiting for one) of each thread; in containers the cgroup counts the CPU time."""
-        for tid in os.listdir(f"/proc/{pid}/task"):
+        for tid in sorted(path.name for path in Path(f"/proc/{pid}/task").iterdir()):
             self._add(service, "schedstat" if accounts else "run_delay", Path(f"/proc/{pid}/task/{tid}/schedstat"))
             self._add(service, "status", Path(f"/proc/{pid}/task/{tid}/status"))
 

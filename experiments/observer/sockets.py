@@ -8,11 +8,16 @@ duplicates it (as ptrace could; Linux 5.6, CAP_SYS_PTRACE) and getsockopt(2) ask
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
-from pathlib import Path
+import stat
 from typing import Any
 
+_GAP = 64
+"""Closed descriptors in a row after which no open one is expected."""
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # the same number on every architecture, as all system calls since 424
 
 
@@ -21,27 +26,27 @@ def connections(pid: int) -> list[dict[str, Any]]:
     found = []
     pidfd = os.pidfd_open(pid)
     try:
-        for entry in sorted(Path(f"/proc/{pid}/fd").iterdir(), key=lambda path: int(path.name)):
-            if _is_socket(entry):
-                connection = _connection(pidfd, int(entry.name))
+        # Descriptors are tried, not listed: /proc/PID/fd opens to the process's own user only.
+        fd = last = 0
+        while fd <= last + _GAP:
+            copy = _LIBC.syscall(_PIDFD_GETFD, pidfd, fd, 0)
+            number = ctypes.get_errno()
+            if copy >= 0:
+                last = fd
+                connection = _connection(copy)
                 found += [connection] if connection else []
+            elif number != errno.EBADF:
+                raise OSError(number, f"pidfd_getfd: {os.strerror(number)}")
+            fd += 1
     finally:
         os.close(pidfd)
     return found
 
 
-def _is_socket(entry: Path) -> bool:
-    try:
-        return str(entry.readlink()).startswith("socket:")
-    except OSError:
-        return False  # closed meanwhile
-
-
-def _connection(pidfd: int, fd: int) -> dict[str, Any] | None:
-    copy = ctypes.CDLL(None, use_errno=True).syscall(_PIDFD_GETFD, pidfd, fd, 0)
-    if copy < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"pidfd_getfd: {os.strerror(number)}")
+def _connection(copy: int) -> dict[str, Any] | None:
+    if not stat.S_ISSOCK(os.fstat(copy).st_mode):
+        os.close(copy)
+        return None
     with socket.socket(fileno=copy) as sock:
         if sock.family not in (socket.AF_INET, socket.AF_INET6) or sock.type != socket.SOCK_STREAM:
             return None

@@ -61,7 +61,7 @@ def _thread(tid: int) -> dict[str, Any]:
 
 def _tids(pid: int) -> list[int]:
     try:
-        return sorted(int(name) for name in os.listdir(f"/proc/{pid}/task"))
+        return sorted(int(path.name) for path in Path(f"/proc/{pid}/task").iterdir())
     except FileNotFoundError:
         raise ProcessLookupError(f"process {pid} is gone") from None
 

@@ -4,27 +4,29 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from experiments.errors import StandError
+from experiments.cpus import cpu_sets
+from experiments.errors import RefusedError, StandError
+from experiments.knobs import Service
 from experiments.plan import Conditions
 
-SERVICES = ("broker", "control-loop", "pi", "board")
+_REPLY_TIMEOUT_S = 20.0
 
 
 class Channel:
-    """Jobs to the control loop, events from it: JSON lines over whatever the placement connects us by."""
+    """Requests to a service, replies from it: JSON lines over whatever the placement connects us by."""
 
-    def __init__(self) -> None:
+    def __init__(self, service: str) -> None:
+        self._service = service
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
     def send(self, line: bytes) -> None:
-        """Hand one line to the control loop's standard input."""
+        """Hand one line to the service's standard input."""
         raise NotImplementedError
 
     def feed(self, lines: Iterator[bytes]) -> None:
@@ -40,48 +42,92 @@ class Channel:
 
         threading.Thread(target=read, daemon=True).start()
 
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Send one request and wait for its reply."""
+        self.send(json.dumps(request).encode())
+        return self.receive(_REPLY_TIMEOUT_S)
+
     def receive(self, timeout_s: float) -> dict[str, Any]:
-        """Give the next event; raise StandError when the control loop ends or stays silent."""
+        """Give the next event; raise StandError when the service ends or stays silent."""
         try:
             event = self._events.get(timeout=timeout_s)
         except queue.Empty:
-            raise StandError(f"the control loop said nothing for {timeout_s:.0f} s") from None
+            raise StandError(f"{self._service} said nothing for {timeout_s:.0f} s; see its log in the bundle") from None
         if event is None:
-            raise StandError("the control loop ended unexpectedly; see logs/control-loop.log")
+            raise StandError(f"{self._service} ended unexpectedly; see logs/{self._service}.log")
         return event
 
 
-class Stand(Protocol):
-    """What the runner needs of a placement."""
+class Stand:
+    """What the runner needs of a placement; subclasses know containers or processes."""
 
-    name: str
+    name: ClassVar[str]
+    containers: ClassVar[bool]
+
+    def __init__(self) -> None:
+        self.host_cpus, self.pi_cpus = cpu_sets()
+        self._channels: dict[str, Channel] = {}
 
     def check(self, conditions: Conditions) -> None:
         """Raise BadInputError where these conditions cannot be had here. Starts nothing."""
+        raise NotImplementedError
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Get images or programs ready, before anything is measured; returns facts for bundle.json."""
+        raise NotImplementedError
 
-    def up(self, conditions: Conditions) -> Channel:
+    def up(self, conditions: Conditions) -> None:
         """Bring the stand to these conditions; cheap when it is there already."""
+        raise NotImplementedError
 
     def fresh_broker(self) -> None:
         """Replace the broker by a new one without any state."""
+        raise NotImplementedError
+
+    def pids(self) -> dict[str, int]:
+        """Give each running service's first process."""
+        raise NotImplementedError
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Round trips (µs) of 100 raw TCP echoes between control loop and Pi: the instrument's floor."""
+        raise NotImplementedError
 
     def down(self) -> None:
         """Leave nothing running."""
+        raise NotImplementedError
+
+    def channel(self, service: str) -> Channel:
+        """Give the connection to a service that takes requests: control-loop, observer, flooder."""
+        return self._channels[service]
+
+    def service(self, name: str) -> Service:
+        """Give a service with the CPUs of its side of the stand."""
+        cpus = self.pi_cpus if name in ON_THE_PI else self.host_cpus
+        return Service(name, tuple(int(cpu) for cpu in cpus.split(",")))
+
+    def apply(self, conditions: Conditions) -> None:
+        """Set what is set on running processes; raise RefusedError with the reason and the remedy."""
+        pids = self.pids()
+        wanted = [(service, knob) for service, asked in conditions.knobs for knob in asked if knob.settings()]
+        real_time = [service for service, knob in wanted if any(name in REAL_TIME for name, _ in knob.settings())]
+        for service, knob in wanted:
+            if service not in pids:
+                raise RefusedError(f"{service}={knob}: this stand has no {service}")
+            for setting, value in knob.settings():
+                budget_us = RT_BUDGET_US // len(real_time) if setting in REAL_TIME and self.containers else 0
+                reply = self.channel("observer").ask(
+                    do="apply", pid=pids[service], setting=setting, value=value,
+                    containers=self.containers, rt_budget_us=budget_us,
+                )  # fmt: skip
+                if reply["error"]:
+                    raise RefusedError(f"{service}={knob}: {reply['error']}; {REFUSED_REMEDY}")
 
 
-def cpu_sets() -> tuple[str, str]:
-    """Part this machine's CPUs into "the host" (broker, client, what disturbs them) and "the Pi" (bridge, board).
-
-    In the thesis the Pi is a machine of its own; sharing a CPU with the stress would make R its victim too.
-    """
-    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-    if len(cpus) == 1:
-        return str(cpus[0]), str(cpus[0])
-    own = 1 if len(cpus) < 4 else 2
-    return ",".join(map(str, cpus[:-own])), ",".join(map(str, cpus[-own:]))
+REAL_TIME = ("fifo", "rr")
+RT_BUDGET_US = 800_000
+"""Shared by all real-time services, of the 900 ms a second that the group above them gets."""
+ON_THE_PI = ("pi", "board", "observer")
+REFUSED_REMEDY = (
+    "it needs CAP_SYS_NICE, and where the kernel has RT_GROUP_SCHED a budget that only cgroup v1 can give: "
+    "see `make doctor`; nice:N, weight:N or cpus:LIST may do instead"
+)

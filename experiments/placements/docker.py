@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,25 +13,27 @@ from typing import Any
 
 import docker
 import docker.errors
+import docker.types
 from docker.models.containers import Container
 from docker.utils.socket import frames_iter
 
-from experiments import images
+from experiments import brokers, images
 from experiments.errors import BadInputError, StandError
-from experiments.placements import Channel, cpu_sets
+from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
 LABEL = "testbed.run"
+ATTACHED = ("control-loop", "observer", "flooder")
 _ECHO_PORT = 7007
 
 
 class _AttachedChannel(Channel):
-    """The attached standard streams of the control loop's container."""
+    """The attached standard streams of a service's container."""
 
-    def __init__(self, container: Container, log: Path) -> None:
-        super().__init__()
+    def __init__(self, service: str, container: Container, log: Path) -> None:
+        super().__init__(service)
         stream: Any = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         self._socket = getattr(stream, "_sock", stream)
         self._socket.settimeout(None)
@@ -52,18 +55,20 @@ class _AttachedChannel(Channel):
                 yield from lines
 
 
-class DockerStand:
+class DockerStand(Stand):
     """The stand as one Compose project, named after the run."""
 
     name = "docker"
+    containers = True
 
     def __init__(self) -> None:
+        super().__init__()
         self._engine = docker.from_env()
         self._folder = Path()
         self._project = ""
         self._environment: dict[str, str] = {}
         self._conditions: Conditions | None = None
-        self._channel: Channel | None = None
+        self._attached: dict[str, str] = {}
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and the images offer can be had."""
@@ -72,10 +77,10 @@ class DockerStand:
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
         self._folder, self._project = folder, f"testbed-{run}"
-        host_cpus, pi_cpus = cpu_sets()
         found = images.ensure(self._engine)
         self._environment = os.environ | found.environment | {
-            "TESTBED_PROJECT": self._project, "TESTBED_RUN": run, "HOST_CPUS": host_cpus, "PI_CPUS": pi_cpus,
+            "TESTBED_PROJECT": self._project, "TESTBED_RUN": run,
+            "HOST_CPUS": self.host_cpus, "PI_CPUS": self.pi_cpus,
         }  # fmt: skip
         version = self._engine.version()
         return {
@@ -86,23 +91,24 @@ class DockerStand:
                 "compose": compose_version(),
                 "storage": self._engine.info()["Driver"],
             },
-            "cpus": {"host": host_cpus, "pi": pi_cpus},
+            "cpus": {"host": self.host_cpus, "pi": self.pi_cpus},
         }
 
-    def up(self, conditions: Conditions) -> Channel:
-        """Let Compose create or recreate what these conditions change."""
-        if self._channel is None or conditions != self._conditions:
-            override = self._folder / "override.json"
-            override.write_text(json.dumps(_override(conditions), indent=1))
-            self._environment |= {"TCP": conditions.tcp, "BOARD": conditions.board.kind}
-            self._compose("config", "--output", str(self._folder / "compose.yml"))
-            services = ["broker", "pi", "control-loop"] + (["board"] if conditions.board.serves else [])
-            self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
-            self._channel = _AttachedChannel(
-                self._container("control-loop"), self._folder / "logs" / "control-loop.log"
-            )
-            self._conditions = conditions
-        return self._channel
+    def up(self, conditions: Conditions) -> None:
+        """Let Compose create or recreate what these conditions change, and remove what they do not have."""
+        if conditions == self._conditions:
+            return
+        override = self._folder / "override.json"
+        override.write_text(json.dumps(self._override(conditions), indent=1))
+        self._environment |= {"TCP": conditions.tcp, "BOARD": conditions.board.kind}
+        self._compose("config", "--output", str(self._folder / "compose.yml"))
+        services = ["observer", *conditions.services()]
+        for container in self._containers():
+            if container.labels["com.docker.compose.service"] not in services:
+                container.remove(force=True)
+        self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
+        self._attach()
+        self._conditions = conditions
 
     def fresh_broker(self) -> None:
         """Restart its container: it persists nothing, so the new process knows nothing of the old."""
@@ -110,6 +116,15 @@ class DockerStand:
         # It has no state to save and paho sees the reset at once: no reason to wait for a graceful end.
         broker.kill("KILL")
         broker.start()
+
+    def pids(self) -> dict[str, int]:
+        """Ask the engine: process ids as the host sees them."""
+        assert self._conditions is not None
+        pids = {name: int(self._container(name).attrs["State"]["Pid"]) for name in self._conditions.services()}
+        stopped = [name for name, pid in pids.items() if pid == 0]
+        if stopped:
+            raise StandError(f"{stopped[0]} has stopped; see logs/{stopped[0]}.log")
+        return pids
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Echo between the very containers that the cycles will run in."""
@@ -125,11 +140,55 @@ class DockerStand:
         return [int(value) for value in json.loads(said)]
 
     def down(self) -> None:
-        """Keep the logs, then remove containers, network and volume."""
+        """Keep the logs, then remove containers, network and volume; real-time budgets are put back in between."""
         if not self._project:
             return
         self._save_logs()
+        observer = self._channels.get("observer")
+        if observer is not None:
+            # The group above all containers cannot give up a budget that one below still holds.
+            for container in self._containers():
+                if container.labels["com.docker.compose.service"] != "observer":
+                    container.remove(force=True)
+            with contextlib.suppress(StandError, OSError):
+                observer.ask(do="release")
         remove(self._engine, self._project)
+
+    def _attach(self) -> None:
+        for container in self._containers():
+            service = container.labels["com.docker.compose.service"]
+            if service in ATTACHED and self._attached.get(service) != container.id:
+                self._attached[service] = str(container.id)
+                self._channels[service] = _AttachedChannel(service, container, self._folder / "logs" / f"{service}.log")
+
+    def _override(self, conditions: Conditions) -> dict[str, Any]:
+        """Give what the Compose file gets on top: the board's and the knobs' wishes, and the runner's command lines."""
+        services: dict[str, Any] = {"control-loop": {"command": ["--jobs"], "logging": {"driver": "none"}}}
+        services["observer"] = {"logging": {"driver": "none"}}
+        if conditions.contention:
+            services[conditions.contention.service] = {"command": conditions.contention.arguments()}
+        wishes = list(conditions.board.compose().items())
+        wishes += [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
+        for service, extra in wishes:
+            services[service] = services.get(service, {}) | extra
+        if any("ulimits" in extra for extra in services.values()) and not self._may_raise_rtprio():
+            for extra in services.values():
+                extra.pop("ulimits", None)
+        return {"services": services}
+
+    def _may_raise_rtprio(self) -> bool:
+        """Try `--ulimit rtprio`: an engine without CAP_SYS_RESOURCE cannot start a container that has it."""
+        try:
+            self._engine.containers.run(
+                "testbed/client", entrypoint="true", remove=True, network_mode="none",
+                ulimits=[docker.types.Ulimit(name="rtprio", soft=90, hard=90)],
+            )  # fmt: skip
+        except docker.errors.APIError:
+            return False
+        return True
+
+    def _containers(self) -> list[Container]:
+        return self._engine.containers.list(all=True, filters=_of_project(self._project), ignore_removed=True)
 
     def _container(self, service: str) -> Container:
         try:
@@ -148,17 +207,10 @@ class DockerStand:
             raise StandError(f"docker compose {arguments[0]} failed: {_last_line(done.stderr)}")
 
     def _save_logs(self) -> None:
-        for container in self._engine.containers.list(all=True, filters=_of_project(self._project)):
-            service = container.labels.get("com.docker.compose.service", container.name)
-            if service != "control-loop":  # its standard error is kept as it comes
+        for container in self._containers():
+            service = container.labels["com.docker.compose.service"]
+            if service not in ATTACHED:  # their standard error is kept as it comes
                 (self._folder / "logs" / f"{service}.log").write_bytes(container.logs())
-
-
-def _override(conditions: Conditions) -> dict[str, Any]:
-    services: dict[str, Any] = {"control-loop": {"command": ["--jobs"], "logging": {"driver": "none"}}}
-    for service, extra in conditions.board.compose().items():
-        services[service] = services.get(service, {}) | extra
-    return {"services": services}
 
 
 def engine_answers() -> str | None:
@@ -184,8 +236,10 @@ def compose_version() -> str | None:
     return done.stdout.strip() or None
 
 
-def require() -> DockerStand:
+def require(broker: str | None) -> DockerStand:
     """Give the placement, or say what it lacks; raise BadInputError."""
+    if broker is not None and not brokers.parse(broker).in_docker:
+        raise BadInputError("BROKER", broker, "it has no image here; leave BROKER out, or say PLACEMENT=host")
     lacking = engine_answers()
     if lacking:
         raise BadInputError("PLACEMENT", "docker", f"{lacking}; `make engine`, or say PLACEMENT=host")

@@ -16,7 +16,7 @@ from typing import IO, Any
 from experiments import brokers
 from experiments.brokers import Broker
 from experiments.errors import BadInputError, StandError
-from experiments.placements import Channel, cpu_sets
+from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 
 ROOT = Path(__file__).parents[2]
@@ -24,10 +24,10 @@ _CONFINED = Path(__file__).with_name("confined.py")
 
 
 class _PipeChannel(Channel):
-    """The pipes of the control loop's process."""
+    """The pipes of a service's process."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        super().__init__()
+    def __init__(self, service: str, process: subprocess.Popen[bytes]) -> None:
+        super().__init__(service)
         assert process.stdin is not None
         assert process.stdout is not None
         self._stdin = process.stdin
@@ -39,19 +39,19 @@ class _PipeChannel(Channel):
         self._stdin.flush()
 
 
-class HostStand:
+class HostStand(Stand):
     """The stand as child processes, which die with us whatever kills us."""
 
     name = "host"
+    containers = False
 
     def __init__(self, broker: str | None) -> None:
+        super().__init__()
         self._broker: Broker = brokers.parse(broker) if broker else brokers.on_this_host()
         self._folder = Path()
         self._port = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._conditions: Conditions | None = None
-        self._channel: Channel | None = None
-        self._host_cpus, self._pi_cpus = cpu_sets()
 
     def check(self, conditions: Conditions) -> None:
         """Only what this machine has can be had."""
@@ -63,33 +63,46 @@ class HostStand:
             raise BadInputError(
                 "TCP", "nagle", "aMQTT always switches Nagle off; install mosquitto, or PLACEMENT=docker"
             )
+        for service, asked in conditions.knobs:
+            for knob in asked:
+                if knob.containers_only:
+                    raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
+        if conditions.contention:
+            conditions.contention.host_program()
+        if conditions.board.kind == "simavr":
+            conditions.board.on_host(lambda command: command[0])
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:  # noqa: ARG002
         """Choose a free port; there is nothing to build."""
-        self._folder = folder
+        self._folder = folder.resolve()  # our processes run elsewhere
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self._port = probe.getsockname()[1]
+        version = f"{self._broker.kind} {self._broker.version_on_host()}"
         return {
-            "images": {
-                "broker": {"origin": "this host", "versions": {self._broker.kind: self._broker.version_on_host()}}
-            },
+            "images": {"broker": {"reference": None, "id": None, "origin": "this host", "version": version}},
             "engine": None,
-            "cpus": {"host": self._host_cpus, "pi": self._pi_cpus},
+            "cpus": {"host": self.host_cpus, "pi": self.pi_cpus},
         }
 
-    def up(self, conditions: Conditions) -> Channel:
-        """Start broker, board, Pi and control loop anew when the conditions change."""
-        if self._channel is None or conditions != self._conditions:
-            self.down()
-            self._conditions = conditions
-            self.fresh_broker()
-            port = conditions.board.on_host(self._start_board)
-            client = ["--broker", "127.0.0.1", "--port", str(self._port), "--tcp", conditions.tcp]
-            bridge = ["--board", conditions.board.kind, *(["--serial", port] if port else [])]
-            self._start("pi", [sys.executable, "-m", "rpi", *client, *bridge], self._pi_cpus)
-            loop = [sys.executable, "-m", "clients.control_loop", "--jobs", *client]
-            self._channel = _PipeChannel(self._start("control-loop", loop, self._host_cpus, piped=True))
-        return self._channel
+    def up(self, conditions: Conditions) -> None:
+        """Start everything anew when the conditions change."""
+        if conditions == self._conditions:
+            return
+        self.down()
+        self._conditions = conditions
+        python = [sys.executable, "-m"]
+        self._open("observer", [*python, "experiments.observer"])
+        self.fresh_broker()
+        port = conditions.board.on_host(self._start_board)
+        client = ["--broker", "127.0.0.1", "--port", str(self._port), "--tcp", conditions.tcp]
+        bridge = ["--board", conditions.board.kind, *(["--serial", port] if port else [])]
+        self._start("pi", [*python, "rpi", *client, *bridge])
+        self._open("control-loop", [*python, "clients.control_loop", "--jobs", *client])
+        contention = conditions.contention
+        if contention:
+            start = self._open if contention.service == "flooder" else self._start
+            where = client[:4] if contention.service == "flooder" else []
+            start(contention.service, [*contention.host_program(), *contention.arguments(), *where])
 
     def fresh_broker(self) -> None:
         """End the broker's process and start another."""
@@ -97,19 +110,23 @@ class HostStand:
         self._stop("broker")
         nodelay = self._conditions.tcp == "nodelay"
         command = self._broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
-        self._start("broker", command, self._host_cpus)
+        self._start("broker", command)
+
+    def pids(self) -> dict[str, int]:
+        """Give our children's process ids."""
+        assert self._conditions is not None
+        stopped = [name for name in self._conditions.services() if self._processes[name].poll() is not None]
+        if stopped:
+            raise StandError(f"{stopped[0]} has stopped; see logs/{stopped[0]}.log")
+        return {name: self._processes[name].pid for name in self._conditions.services()}
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Echo over loopback between the same two sets of CPUs."""
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = str(probe.getsockname()[1])
-        self._start("echo", [sys.executable, "-m", "clients.echo", "serve", port], self._pi_cpus)
-        asked = self._start(
-            "echo-client",
-            [sys.executable, "-m", "clients.echo", "ask", "127.0.0.1", port, "100", str(interval_ms)],
-            self._host_cpus,
-            piped=True,
-        )
+        python = [sys.executable, "-m", "clients.echo"]
+        self._start("echo", [*python, "serve", port], cpus=self.pi_cpus)
+        asked = self._start("echo-client", [*python, "ask", "127.0.0.1", port, "100", str(interval_ms)], piped=True)
         said, _ = asked.communicate(timeout=30)
         self._stop("echo")
         return [int(value) for value in json.loads(said)]
@@ -118,18 +135,24 @@ class HostStand:
         """End every process we started."""
         for name in list(self._processes):
             self._stop(name)
-        self._channel = None
+        self._channels.clear()
 
     def _start_board(self, command: list[str]) -> str:
-        process = self._start("board", command, self._pi_cpus, piped=True)
+        process = self._start("board", command, piped=True)
         assert process.stdout is not None
         line = process.stdout.readline().decode().split()
         if len(line) != 2 or line[0] != "ready":
             raise StandError("the board did not start; see logs/board.log")
         return line[1]
 
-    def _start(self, name: str, command: list[str], cpus: str, *, piped: bool = False) -> subprocess.Popen[bytes]:
+    def _open(self, name: str, command: list[str]) -> None:
+        self._channels[name] = _PipeChannel(name, self._start(name, command, piped=True))
+
+    def _start(
+        self, name: str, command: list[str], *, piped: bool = False, cpus: str | None = None
+    ) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE if piped else subprocess.DEVNULL
+        cpus = cpus or ",".join(map(str, self.service(name).cpus))
         with (self._folder / "logs" / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 [sys.executable, "-S", str(_CONFINED), cpus, *command],

@@ -89,12 +89,12 @@ def test_a_refusal_is_told_with_its_reason() -> None:
             client, _ = server.accept()
             with client:
                 client.recv(4096)
-                client.sendall(b"\x20\x02\x00\x05")  # CONNACK: not authorized
+                client.sendall(b"\x20\x02\x00\x05")  # CONNACK: not authorised
                 client.recv(4096)
 
         refusing = threading.Thread(target=refuse)
         refusing.start()
-        with pytest.raises(ConnectionLostError, match="Not authorized"):
+        with pytest.raises(ConnectionLostError, match="refused"):
             connection(server.getsockname()[1]).open(timeout_s=PATIENCE_S)
         refusing.join(PATIENCE_S)
 

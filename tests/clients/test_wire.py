@@ -18,6 +18,7 @@ requests = st.builds(Request, runs, naturals, naturals, st.integers(0, 2))
 answers = st.builds(
     Answer, runs, naturals, naturals, naturals, st.sampled_from(OUTCOMES),
     st.from_regex(r"[a-z][a-z0-9-]*\Z", fullmatch=True), st.integers(-(10**12) + 1, 10**12 - 1),
+    st.integers(0, 2), naturals,
 )  # fmt: skip
 payloads = st.one_of(requests, answers).map(lambda message: message.encode())
 
@@ -69,10 +70,10 @@ def test_a_request_that_is_nearly_right_is_refused(payload: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("position", "value"),
-    [(4, b"1.5"), (5, b"OK"), (5, b"fine"), (6, b"Simavr"), (6, b"-"), (7, b"-0"), (7, b"warm")],
+    [(4, b"1.5"), (5, b"OK"), (5, b"fine"), (6, b"Simavr"), (6, b"-"), (7, b"-0"), (7, b"warm"), (8, b"3"), (9, b"-1")],
 )
 def test_an_answer_with_one_wrong_field_is_refused(position: int, value: bytes) -> None:
-    fields = Answer("0123abcd", 1, 2, 4400, "ok", "simavr", 2345).encode().split(b" ")
+    fields = Answer("0123abcd", 1, 2, 4400, "ok", "simavr", 2345, 0, 0).encode().split(b" ")
     fields[position] = value
     with pytest.raises(WireError):
         Answer.decode(b" ".join(fields))

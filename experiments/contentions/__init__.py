@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What disturbs the loop. `CONTENTION=kind`; one file a kind.
+
+A contention is a service of the stand that either runs all the time (the stressor) or gets a job for each repetition
+(the flooder, whose connections do not outlive a fresh broker). What it achieved is measured; where that falls short of
+what was asked, the repetition is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from experiments.errors import BadInputError
+from experiments.registry import Registry
+
+REGISTRY: Registry[type[Contention]] = Registry(__name__)
+
+
+@dataclass(frozen=True)
+class Achieved:
+    """What the kernel and the contention itself say it did in one repetition."""
+
+    cpu_s: float
+    """CPU seconds the contention's service used."""
+    free_cpu_s: float
+    """CPU seconds that the host side had in that time beyond what broker and control loop used."""
+    processes: int
+    told: dict[str, Any]
+    """The flooder's own account; empty for the others."""
+
+
+@dataclass(frozen=True)
+class Contention:
+    """A kind of contention; subclasses are small."""
+
+    level: str = ""
+    kind: ClassVar[str]
+    service: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in cls.__dict__:
+            REGISTRY.add(cls.kind, cls)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.level}" if self.level else self.kind
+
+    def check(self) -> None:
+        """Raise BadInputError where the level is not allowed."""
+
+    def arguments(self) -> list[str]:
+        """The command line of its service."""
+        raise NotImplementedError
+
+    def host_program(self) -> list[str]:
+        """The program to run it by in placement `host`."""
+        raise NotImplementedError
+
+    def job(self, run: str, capacity: float | None) -> dict[str, Any] | None:
+        """The flooder's job for a repetition (`capacity`: msg/s this broker takes); None: it runs all the time."""
+        del run, capacity
+        return None
+
+    def needs_capacity(self) -> bool:
+        """Say whether `job` needs the broker's capacity measured first."""
+        return False
+
+    def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
+        """Say what is missing for the repetition to count, or None."""
+        raise NotImplementedError
+
+    def record(self, achieved: Achieved, asked: dict[str, Any] | None) -> dict[str, Any]:
+        """Give `contention` in the bundle's repetition."""
+        facts = {"kind": self.kind, "level": self.level or None, "cpu_seconds": round(achieved.cpu_s, 3)}
+        return facts | {"processes": achieved.processes, "asked": asked} | achieved.told
+
+
+def parse(name: str, level: str = "") -> Contention | None:
+    """Read a contention's name; `none` gives None. Raises BadInputError."""
+    if name == "none":
+        return None
+    kinds = REGISTRY.all()
+    if name not in kinds:
+        raise BadInputError("CONTENTION", name, f"allowed are none, {', '.join(kinds)}")
+    contention = kinds[name](level)
+    contention.check()
+    return contention

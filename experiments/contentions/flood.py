@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An MQTT flood at the same broker. `FLOOD=published`, a part of what this broker takes (`50%`), or `saturate`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from experiments.contentions import Achieved, Contention
+from experiments.errors import BadInputError
+
+CLIENTS = 50
+"""Clients of the calibrated levels."""
+KEPT = 0.8
+"""A rate that the generator did not reach to this part was not the level asked for."""
+
+# mqtt-stresser -num-clients 100 -num-messages 10 -rampup-delay 1s -rampup-size 10 -global-timeout 180s -timeout 20s
+PUBLISHED = {
+    "clients": 100, "messages": 10, "rampup_delay_s": 1.0, "rampup_size": 10, "timeout_s": 20.0,
+    "global_timeout_s": 180.0, "repeat": True,
+}  # fmt: skip
+_CALIBRATED = {
+    "clients": CLIENTS,
+    "messages": None,
+    "rampup_delay_s": 0.02,
+    "rampup_size": 10,
+    "global_timeout_s": 3600.0,
+}
+
+
+class Flood(Contention):
+    """Open loop, so that a slowed broker is not spared."""
+
+    kind = "flood"
+    service = "flooder"
+
+    def check(self) -> None:
+        """`published` is the default, and too weak to be seen on most hosts."""
+        if self.level in ("", "published", "saturate"):
+            return
+        percent = re.fullmatch(r"(\d{1,3})%", self.level)
+        if not percent or not 1 <= int(percent[1]) <= 100:
+            raise BadInputError("FLOOD", self.level, "allowed are published, saturate, or a percentage such as 50%")
+
+    def arguments(self) -> list[str]:
+        """It waits for jobs."""
+        return ["--jobs"]
+
+    def host_program(self) -> list[str]:
+        """Our own generator."""
+        return [sys.executable, "-m", "clients.flood"]
+
+    def needs_capacity(self) -> bool:
+        """A percentage is of something."""
+        return self.level.endswith("%")
+
+    def job(self, run: str, capacity: float | None) -> dict[str, Any] | None:
+        """Give the job of this level."""
+        if self.level == "saturate":
+            return {"run": run, **_CALIBRATED, "saturate": True}
+        if capacity is None:
+            return {"run": run, **PUBLISHED}
+        return {"run": run, **_CALIBRATED, "rate": round(capacity * int(self.level[:-1]) / 100, 1)}
+
+    def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
+        """Every client connected, and the rate reached."""
+        told, asked = achieved.told, asked or {}
+        if told.get("failed_connects"):
+            return f"{told['failed_connects']} clients of the flood could not connect"
+        if told.get("disconnects"):
+            return f"the broker dropped {told['disconnects']} clients of the flood"
+        rate = asked.get("rate")
+        reached = told["sent"] / max(told["elapsed_s"], 1e-9)
+        if rate and reached < KEPT * rate:
+            return f"the flood sent {reached:.0f} of {rate:.0f} messages a second; ask for a lower FLOOD"
+        return None

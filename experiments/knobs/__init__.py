@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is set on a service, and how the kernel is asked whether it took. `PRIORITY=service=kind:value`, a file a kind.
+
+Several kinds may set the same *field* of the kernel's state (a thread has one scheduling policy); a field that no
+knob sets must read as if nobody had touched it, so that an unlabelled condition is caught as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from experiments.errors import BadInputError
+from experiments.registry import Registry
+
+SERVICES = ("broker", "control-loop", "pi", "board", "stressor", "flooder")
+
+REGISTRY: Registry[type[Knob]] = Registry(__name__)
+
+State = dict[str, Any]
+"""What `experiments.observer` read back of one service."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """What a knob must know of the service it is set on."""
+
+    name: str
+    cpus: tuple[int, ...]
+    """The CPUs it has when no knob says otherwise."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A kind of knob with its value; subclasses are small."""
+
+    argument: str = ""
+    kind: ClassVar[str]
+    field: ClassVar[str]
+    """What of the kernel's state it sets; also its name in proofs."""
+    containers_only: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in cls.__dict__:
+            REGISTRY.add(cls.kind, cls)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    def check(self) -> None:
+        """Raise BadInputError where the argument is not allowed."""
+
+    def compose(self) -> dict[str, Any]:
+        """What the service's entry in the Compose file gets before its container is created."""
+        return {}
+
+    def settings(self) -> list[tuple[str, Any]]:
+        """What the observer applies to the running process: (setting, value); see `Observer.apply`."""
+        return []
+
+    def expected(self) -> Any:
+        """What `observed` must give once the knob has taken."""
+        raise NotImplementedError
+
+    @classmethod
+    def observed(cls, state: State) -> Any:
+        """Give the field as the kernel holds it, in the form of `expected`."""
+        raise NotImplementedError
+
+    @classmethod
+    def untouched(cls, service: Service) -> Any:
+        """What `observed` must give where no knob sets this field; NotImplemented: anything goes."""
+        raise NotImplementedError
+
+    def bad(self, allowed: str) -> BadInputError:
+        """Make the error for a wrong argument."""
+        return BadInputError("PRIORITY", str(self), allowed)
+
+    def whole(self, low: int, high: int) -> int:
+        """Read the argument as a whole number within bounds; raises BadInputError."""
+        if not re.fullmatch(r"-?[0-9]+", self.argument) or not low <= int(self.argument) <= high:
+            raise self.bad(f"{self.kind} takes a whole number from {low} to {high}, e.g. {self.kind}:{high}")
+        return int(self.argument)
+
+
+Knobs = tuple[tuple[str, tuple[Knob, ...]], ...]
+"""Knobs by service, hashable; a service without any is left out."""
+
+
+def parse(text: str) -> dict[str, tuple[Knob, ...]]:
+    """Read `service=knob[+knob…],service=…`; raise BadInputError."""
+    found: dict[str, tuple[Knob, ...]] = {}
+    # cpus:0,1 has a comma of its own: a new service begins only where a name and an equals sign follow.
+    for part in re.split(r",(?=[a-z-]+=)", text):
+        service, equals, words = part.partition("=")
+        if not equals or service not in SERVICES or service in found:
+            example = "say e.g. broker=fifo:90,control-loop=none, or none, or published"
+            raise BadInputError("PRIORITY", text, f"{example}; services are {', '.join(SERVICES)}, each once")
+        found[service] = tuple(one(word) for word in words.split("+"))
+        fields = [knob.field for knob in found[service]]
+        if len(set(fields)) != len(fields):
+            raise BadInputError("PRIORITY", part, "these set the same thing twice; keep one of them")
+    return found
+
+
+def one(text: str) -> Knob:
+    """Read one knob, `kind[:value]`; raise BadInputError."""
+    kind, _, argument = text.partition(":")
+    kinds = REGISTRY.all()
+    if kind not in kinds:
+        raise BadInputError(
+            "PRIORITY", text, f"allowed are {', '.join(kinds)} (e.g. fifo:90, nice:-10, cpus:0, quota:0.5)"
+        )
+    knob = kinds[kind](argument)
+    knob.check()
+    return knob
+
+
+def fields() -> dict[str, type[Knob]]:
+    """Give one kind of knob for each field of the kernel's state, to read it by."""
+    return {kind.field: kind for kind in REGISTRY.all().values()}
+
+
+def frozen(knobs: dict[str, tuple[Knob, ...]]) -> Knobs:
+    """Make the hashable form."""
+    return tuple(sorted(knobs.items()))
+
+
+def record(knobs: Iterable[Knob]) -> str:
+    """Write knobs as a user would."""
+    return "+".join(map(str, knobs)) or "none"

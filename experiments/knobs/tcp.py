@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`TCP=nodelay|nagle`: Nagle's algorithm on every connection of broker, control loop and Pi."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments.knobs import Knob, Service, State
+
+ON = ("broker", "control-loop", "pi")
+
+
+class NoDelay(Knob):
+    """Set by the programs themselves, from the Compose file's variable TCP; proved on their sockets."""
+
+    kind = "nodelay"
+    field = "tcp"
+
+    def expected(self) -> Any:
+        """On every connection."""
+        return self.kind
+
+    @classmethod
+    def observed(cls, state: State) -> Any:
+        """Give `nodelay` or `nagle`, both where connections differ, None without any connection."""
+        if "connections_error" in state:
+            return state["connections_error"]
+        found = sorted({"nodelay" if connection["nodelay"] else "nagle" for connection in state["connections"]})
+        return (found[0] if len(found) == 1 else found) if found else None
+
+    @classmethod
+    def untouched(cls, service: Service) -> Any:  # noqa: ARG003
+        """Services that disturb may connect as they like."""
+        return NotImplemented
+
+
+class Nagle(NoDelay):
+    """As in the thesis."""
+
+    kind = "nagle"

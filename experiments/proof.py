@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proofs: what was asked of each service against what the kernel holds, field by field.
+
+A field that no knob sets is proved too, to be as nobody touched it: an unlabelled condition is as wrong as a
+missing one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments import knobs
+from experiments.knobs import Knob, Service, State
+
+Proof = dict[str, Any]
+
+
+def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[Proof]:
+    """Prove every field of one service; give the entries of a repetition's `proofs` in bundle.json."""
+    if "error" in state:
+        return [_proof(service, "process", "running", state["error"], holds=False)]
+    by_field = {knob.field: knob for knob in asked}
+    proofs = []
+    for field, kind in knobs.fields().items():
+        knob = by_field.get(field)
+        expected = knob.expected() if knob else kind.untouched(service)
+        if expected is NotImplemented:
+            continue
+        observed = kind.observed(state)
+        requested = str(knob) if knob else "untouched"
+        proof = _proof(service, field, requested, observed, holds=observed == expected)
+        if field == "scheduling":
+            proof["observed"]["threads"] = state["threads"]
+        proofs.append(proof | {"expected": expected})
+    return proofs
+
+
+def of_qos(done: dict[str, Any], granted: int, qos: int, qos_answer: int) -> list[Proof]:
+    """Prove the QoS of both hops: as the broker granted it, and as every message carried it."""
+    seen = [tuple(pair) for pair in done["qos_seen"]]
+    service = Service("broker", ())
+    return [
+        _proof(service, "qos granted", str(qos_answer), granted, holds=granted == qos_answer),
+        _proof(
+            service, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=seen in ([(qos, qos_answer)], [])
+        ),
+    ]
+
+
+def of_board(done: dict[str, Any]) -> list[Proof]:
+    """Prove that the board answered each question once."""
+    repeats = done["board_repeats"]
+    return [_proof(Service("board", ()), "answers once", "0 repeated", f"{repeats} repeated", holds=repeats == 0)]
+
+
+def problems(proofs: list[Proof]) -> list[str]:
+    """Give one line, with its remedy, for each proof that does not hold."""
+    return [
+        f"{proof['service']}: {proof['knob']} should be {proof.get('expected', proof['requested'])} "
+        f"({proof['requested']}) but reads {proof['observed']['value']}; {REMEDIES.get(proof['knob'], REMEDY)}"
+        for proof in proofs
+        if not proof["holds"]
+    ]
+
+
+REMEDY = "`make doctor` tells what this host can do"
+REMEDIES = {
+    "scheduling": "a real-time policy needs CAP_SYS_NICE and, with RT_GROUP_SCHED, cgroup v1; see `make doctor`",
+    "weight": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
+    "quota": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
+    "tcp": "the broker or a client does not honour TCP=…; choose the other value, or another BROKER",
+    "qos granted": "this broker does not grant that QoS; choose a lower QOS",
+    "qos of requests, answers": "this broker delivers another QoS than asked for; choose a lower QOS",
+    "answers once": "the board repeats itself: flash our sketch, or reset the board",
+    "process": "see its log in the bundle",
+}
+
+
+def _proof(service: Service, knob: str, requested: str, value: Any, *, holds: bool) -> Proof:
+    return {"service": service.name, "knob": knob, "requested": requested, "holds": holds, "observed": {"value": value}}

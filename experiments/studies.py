@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Studies as data: one scenario, several arms that differ in one thing, interleaved in one run.
+
+An arm is the variables it swaps. `{pi_cpus}` stands for the CPUs of the Pi's side, which no contention uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+Swaps = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question, the scenario it is put to, and the arms by label; `common` holds for all arms."""
+
+    question: str
+    scenario: str
+    arms: dict[str, Swaps]
+    common: Swaps = field(default_factory=dict)
+
+
+def _on_both(knob: str) -> Swaps:
+    return {"PRIORITY": f"broker={knob},control-loop={knob}"}
+
+
+STUDIES = {
+    "priority": Study(
+        "Which knob helps a loop whose host is under CPU stress?",
+        "2",
+        {
+            "none": {"PRIORITY": "none"},
+            "flags": _on_both("flags"),
+            "fifo broker": {"PRIORITY": "broker=fifo:90"},
+            "fifo client": {"PRIORITY": "control-loop=fifo:90"},
+            "fifo both": _on_both("fifo:90"),
+            "weight": _on_both("weight:16384"),
+            "affinity": _on_both("cpus:{pi_cpus}"),
+        },
+        {"INTERVALS": "20"},
+    ),
+    "qos": Study(
+        "What does a higher QoS cost, and how much of it is Nagle's algorithm?",
+        "1",
+        {"nodelay": {"TCP": "nodelay"}, "nagle": {"TCP": "nagle"}},
+        {"INTERVALS": "20", "QOS": "0,1,2"},
+    ),
+    "docker": Study(
+        "What does Docker itself cost?",
+        "0",
+        {"docker": {"PLACEMENT": "docker"}, "host": {"PLACEMENT": "host"}},
+        {"INTERVALS": "20"},
+    ),
+    "arduino": Study(
+        "What does the board contribute, and does its model stand in for it?",
+        "1",
+        {"simavr": {"DEVICE": "simavr"}, "model": {"DEVICE": "model"}, "none": {"DEVICE": "none"}},
+        {"INTERVALS": "20"},
+    ),
+}

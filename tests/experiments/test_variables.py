@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may swap: a wrong value stops before anything starts, in one line that says what is allowed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stand import ROOT, reproducible, undisturbed
+
+from experiments import cli, variables
+from experiments.errors import BadInputError
+from experiments.variables import VARIABLES, Settings
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`python -m experiments` in an empty folder: exit code, standard output, standard error."""
+
+    def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
+        for name in {"MAKEFLAGS", *VARIABLES}:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["experiments", *arguments])
+        try:
+            code = cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        said = capsys.readouterr()
+        assert not list(tmp_path.iterdir()), "something was started"
+        return code, said.out, said.err
+
+    return run
+
+
+NUMBERS = ("INTERVALS", "QOS", "QOS_ANSWER", "MESSAGES", "REPETITIONS", "WARMUP", "TIMEOUT_MS", "SEED")
+WRONG = [
+    *((name, value, "from") for name in NUMBERS for value in ("", "x", "-1", "1.5", "9" * 12, "1e3", "٣")),
+    ("INTERVALS", "20,", "from 1 to 60000"), ("INTERVALS", "0", "from 1 to 60000"), ("INTERVALS", "20,20", "once"),
+    ("QOS", "3", "from 0 to 2"), ("QOS", "0 1", "from 0 to 2"), ("QOS", "1,1", "once"), ("QOS_ANSWER", "0,1", "0 to 2"),
+    ("MESSAGES", "0", "from 1"), ("REPETITIONS", "0", "from 1"), ("TIMEOUT_MS", "0", "from 1"),
+    ("DEVICE", "arduino", "none, simavr, usb"), ("DEVICE", "model:x", "no argument"), ("DEVICE", "usb", "which port"),
+    ("DEVICE", "usb:ttyUSB0", "which port"), ("DEVICE", "usb:/dev/not-there", "not there"),
+    ("PLACEMENT", "cloud", "docker, host"), ("PLACEMENT", "Docker", "docker, host"), ("TCP", "on", "nodelay, nagle"),
+    ("BROKER", "rabbit", "amqtt, mosquitto"), ("PRIORITY", "broker", "allowed"),
+    ("PRIORITY", "broker=fifo:200", "allowed"), ("PRIORITY", "toaster=fifo:1", "allowed"),
+    ("CONTENTION", "earthquake", "allowed"), ("FIDELITY", "high", "published"), ("FLOOD", "wet", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "allowed"), WRONG)
+def test_a_wrong_value_is_named_with_what_is_allowed(command: Command, name: str, value: str, allowed: str) -> None:
+    placement = () if name == "PLACEMENT" else ("PLACEMENT=host",)
+    code, out, err = command("run", "1", *placement, f"{name}={value}")
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert err.startswith(f"testbed: {name}=")
+    assert value.split("=")[-1] in err
+    assert allowed in err
+
+
+def test_every_variable_is_among_those_tried() -> None:
+    assert {name for name, _, _ in WRONG} == set(VARIABLES)
+
+
+def test_an_unknown_variable_is_told_with_the_one_that_was_meant(command: Command) -> None:
+    code, out, err = command("run", "1", "PLACEMENT=host", "INTERVAL=20")
+    assert (code, out) == (2, "")
+    assert err.startswith("testbed: INTERVAL=20: no such variable; did you mean INTERVALS? ")
+
+
+def test_an_unknown_scenario_is_told_with_those_there_are(command: Command) -> None:
+    code, _, err = command("run", "99", "PLACEMENT=host")
+    assert (code, err) == (2, "testbed: scenario=99: allowed are 0, 1, 2, 3, 4, 5, 6, 7, 8\n")
+
+
+def test_a_word_without_a_value_is_no_swap(command: Command) -> None:
+    code, _, err = command("run", "1", "fast")
+    assert (code, err) == (2, "testbed: argument=fast: variables are given as NAME=VALUE\n")
+
+
+def test_the_environment_counts_too(command: Command) -> None:
+    assert command("run", "1", "PLACEMENT=host", QOS="7")[0] == 2
+
+
+def test_without_an_engine_placement_docker_names_the_remedies(command: Command) -> None:
+    code, _, err = command("run", "1", "PLACEMENT=docker", DOCKER_HOST="unix:///nonexistent.sock")
+    assert code == 2
+    assert err.startswith("testbed: PLACEMENT=docker: no container engine answers; `make engine`")
+
+
+@pytest.mark.parametrize("listing", ["scenarios", "variables", "--help"])
+def test_the_lists_can_be_read_anywhere(command: Command, listing: str) -> None:
+    code, out, err = command(listing)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) > 5
+
+
+@pytest.mark.parametrize(
+    ("makeflags", "found"),
+    [
+        ("", {}), ("rR", {}), (" -- INTERVALS=20", {"INTERVALS": "20"}), ("-j2 -- QOS=0,1 SEED=7", {"QOS": "0,1", "SEED": "7"}),
+        (" --jobserver-auth=3,4 -j -- TCP=nagle", {"TCP": "nagle"}), (" -- INTERVAL=20", {"INTERVAL": "20"}),
+        (" -- PYTHON=python3.12 VENV=/tmp/v", {}),
+    ],
+)  # fmt: skip
+def test_makes_command_line_is_read_from_makeflags(makeflags: str, found: dict[str, str]) -> None:
+    assert variables.given([], {"MAKEFLAGS": makeflags}) == found
+
+
+def test_a_word_of_ours_beats_make_and_make_beats_the_environment() -> None:
+    environment = {"QOS": "0", "SEED": "1", "MESSAGES": "5", "MAKEFLAGS": " -- SEED=2 MESSAGES=6"}
+    del environment["SEED"]
+    environment["SEED"] = "2"  # make exports what its command line sets
+    environment["MESSAGES"] = "6"
+    assert variables.given(["MESSAGES=7"], environment) == {"QOS": "0", "SEED": "2", "MESSAGES": "7"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [("INTERVALS=0", "testbed: INTERVALS=0: "), ("MESAGES=3", "did you mean MESSAGES?"), ("DEVICE=usb:/dev/a b", "a b")],
+)
+def test_a_real_make_hands_its_command_line_on(tmp_path: Path, argument: str, told: str) -> None:
+    (tmp_path / "Makefile").write_text(f"run:\n\t@{sys.executable} -m experiments run 1 PLACEMENT=host\n")
+    done = subprocess.run(
+        ["make", "-j2", "run", argument], cwd=tmp_path, env=undisturbed() | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Error 2" in done.stderr
+
+
+@reproducible
+@given(st.sampled_from(sorted(VARIABLES)), st.text(max_size=12))
+def test_whatever_is_given_is_read_or_refused_by_name(name: str, value: str) -> None:
+    try:
+        settings = Settings.parse({name: value})
+    except BadInputError as error:
+        assert str(error).startswith(f"{name}={value.strip()}"[: len(name) + 1])
+    else:
+        assert getattr(settings, name.lower()) is not None
+
+
+def test_a_seed_is_drawn_and_recorded_where_none_is_given() -> None:
+    assert len({Settings.parse({}).seed for _ in range(5)}) > 1
+    assert Settings.parse({"SEED": "7"}).seed == 7
