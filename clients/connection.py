@@ -34,6 +34,10 @@ class ConnectionLostError(ConnectionError):
     """The broker is gone, or refused what was asked of it."""
 
 
+class SubscriptionRefusedError(ConnectionLostError):
+    """The broker will not deliver that topic to us."""
+
+
 def attempt_timeouts_s() -> Iterator[float]:
     """How long to try each next time to reach a broker that may be restarting: short at first, then longer.
 
@@ -120,7 +124,7 @@ class Connection:
         self._wait_until(lambda: mid in self._answers, timeout_s, "no SUBACK")
         granted = int(self._answers.pop(mid)[0].value)
         if granted > 2:
-            raise ConnectionLostError(f"the broker refused the subscription to {topic}")
+            raise SubscriptionRefusedError(f"the broker refused the subscription to {topic}")
         return granted
 
     def publish(self, topic: str, payload: bytes, qos: int) -> bool:

@@ -25,12 +25,21 @@ from typing import Any
 
 from paho.mqtt.client import MQTTMessage
 
-from clients.connection import Connection, ConnectionLostError, attempt_timeouts_s, sharpen_timers
+from clients.connection import (
+    Connection,
+    ConnectionLostError,
+    SubscriptionRefusedError,
+    attempt_timeouts_s,
+    sharpen_timers,
+)
 from clients.schedule import Job, Row, Schedule
 from clients.wire import Answer, Request, WireError, answer_topic, request_topic
 
 PROBE_REPETITION = 0
 """Repetitions count from 1; the requests that ask whether the stand answers at all carry 0."""
+
+_DROPPED = "$SYS/broker/publish/messages/dropped"
+"""Mosquitto's count of messages it gave up on; brokers that do not have it say nothing."""
 
 _REPORT_EVERY_NS = 1_000_000_000
 # A report costs some 100 µs: only where the next request is this far away.
@@ -47,6 +56,7 @@ class ControlLoop:
         self._schedule: Schedule | None = None
         self._probe_answered = False
         self._malformed = 0
+        self._dropped: list[tuple[int, int]] = []
         self._reported = 0
         self._report_ns = 0
         self._jobs_fd: int | None = None
@@ -57,6 +67,7 @@ class ControlLoop:
         self._schedule, self._probe_answered, self._malformed, self._reported = None, False, 0, 0
         connection = self._connect(patience_s, job.run)
         granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
+        self._watch_drops(connection, patience_s)
         self._probe(connection, job, patience_s)
         self._emit(event="ready", granted_qos=granted)
         gc.collect()
@@ -76,7 +87,7 @@ class ControlLoop:
         self._emit(
             event="done", complete=complete, connection_lost=lost, elapsed_s=elapsed_s,
             cpu_s=time.process_time() - cpu_s, foreign=schedule.foreign, malformed=self._malformed,
-            qos_seen=sorted(schedule.qos_seen), board_repeats=schedule.board_repeats(),
+            qos_seen=sorted(schedule.qos_seen), board_repeats=schedule.board_repeats(), broker_dropped=self._dropped,
         )  # fmt: skip
         if lost is None:
             connection.close()
@@ -99,6 +110,13 @@ class ControlLoop:
                 return connection
         raise AssertionError("attempts never end by themselves")
 
+    def _watch_drops(self, connection: Connection, patience_s: float) -> None:
+        self._dropped = []
+        try:
+            connection.subscribe(_DROPPED, 0, timeout_s=patience_s)
+        except SubscriptionRefusedError:
+            return  # a broker may keep its $SYS topics to itself
+
     def _probe(self, connection: Connection, job: Job, patience_s: float) -> None:
         """Ask until the Pi and its board answer once: only then is the stand complete."""
         give_up = time.monotonic() + patience_s
@@ -116,6 +134,9 @@ class ControlLoop:
 
     def _on_message(self, message: MQTTMessage) -> None:
         received_ns = time.monotonic_ns()  # T ends here, when the answer reaches the application.
+        if message.topic == _DROPPED:
+            self._dropped.append((received_ns, int(message.payload)))
+            return
         try:
             answer = Answer.decode(bytes(message.payload))
         except WireError:

@@ -61,7 +61,8 @@ class Histogram:
         for bucket in range(len(self._buckets) - 1, -1, -1):
             beyond -= self._buckets[bucket]
             if beyond < 0:
-                return round(2 ** ((bucket + 0.5) / _BUCKETS_PER_OCTAVE) / 1000)
+                middle_ns = 2 ** ((bucket + 0.5) / _BUCKETS_PER_OCTAVE)
+                return round(min(middle_ns, self.max_ns) / 1000)
         return 0
 
     def record(self) -> dict[str, int | None]:

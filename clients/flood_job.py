@@ -30,7 +30,7 @@ REACHED = 0.95
 QUIET_S = 0.5
 """After the last send: when nothing came back for this long, nothing more is waited for."""
 
-STALLED_S = 1.0
+STALLED_S = 2.0
 """When a saturating client got nothing back for this long, its window was lost and is opened anew."""
 
 _CONNECTING_AT_ONCE = 32

@@ -7,6 +7,7 @@ missing one.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from experiments import knobs
@@ -33,6 +34,14 @@ def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[
             proof["observed"]["threads"] = state["threads"]
         proofs.append(proof | {"expected": expected})
     return proofs
+
+
+def of_configuration(state: State, expected: str) -> list[Proof]:
+    """Prove that the broker runs on the configuration we wrote, as its own process sees the file."""
+    service, text = Service("broker", ()), state.get("configuration")
+    return [
+        _proof(service, "configuration", str(_digest(expected)), _digest(text), holds=text == expected) | {"text": text}
+    ]
 
 
 def of_qos(done: dict[str, Any], granted: int, qos: int, qos_answer: int) -> list[Proof]:
@@ -72,8 +81,13 @@ REMEDIES = {
     "qos granted": "this broker does not grant that QoS; choose a lower QOS",
     "qos of requests, answers": "this broker delivers another QoS than asked for; choose a lower QOS",
     "answers once": "the board repeats itself: flash our sketch, or reset the board",
+    "configuration": "the broker reads another file than the testbed's; is the image ours or the published one?",
     "process": "see its log in the bundle",
 }
+
+
+def _digest(text: str | None) -> str | None:
+    return None if text is None else f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _proof(service: Service, knob: str, requested: str, value: Any, *, holds: bool) -> Proof:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import time
 from collections.abc import Iterator
@@ -46,7 +47,8 @@ class Runner:
         self._capacities: dict[Cell, float] = {}
         facts = {
             "command": command, "git": host.git(), "placement": "+".join(stands), "notice": notice,
-            "plan": plan.record(), "noise_rule": noise.RULE, "host": host.facts(), "engine": None, "images": {}, "floor": None,
+            "plan": plan.record(), "noise_rule": noise.RULE, "host": host.facts(),
+            "engine": None, "images": {}, "floor": None,
         }  # fmt: skip
         self.bundle = BundleWriter(results, plan.name, facts)
 
@@ -161,7 +163,7 @@ class Runner:
         entry["proofs"] = [
             *witness.proofs, *proof.of_qos(done, done["granted_qos"], cell.qos, cell.qos_answer), *proof.of_board(done),
         ]  # fmt: skip
-        running.resources = witness.resources
+        running.resources = witness.resources + _drops(done["broker_dropped"])
         problems = proof.problems(entry["proofs"])
         if conditions.contention:
             achieved = witness.achieved(told)
@@ -209,6 +211,14 @@ def _loop_facts(done: dict[str, Any]) -> dict[str, Any]:
     cpu_percent = round(100 * done["cpu_s"] / max(done["elapsed_s"], 1e-9), 2)
     kept = ("granted_qos", "foreign", "malformed", "board_repeats")
     return {"cpu_percent": cpu_percent} | {name: done[name] for name in kept}
+
+
+def _drops(totals: list[tuple[int, int]]) -> list[dict[str, Any]]:
+    """Rows of resources for what the broker says it dropped, as increases; the first is what it began with."""
+    return [
+        {"t_ns": t_ns, "service": "broker", "sys_dropped": total - before}
+        for (_, before), (t_ns, total) in itertools.pairwise(totals)
+    ]
 
 
 @contextlib.contextmanager

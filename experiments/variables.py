@@ -13,9 +13,13 @@ from experiments.errors import BadInputError
 Parser = Callable[[str, str], object]
 
 
-def _whole(name: str, text: str, low: int, high: int) -> int:
+def _whole(name: str, text: str, low: int, high: int, of: str | None = None) -> int:
+    """Read a number that stands alone, or is a part of the value `of`."""
     if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
-        raise BadInputError(name, text, f"a whole number from {low} to {high} is allowed")
+        allowed = "a whole number" if of is None else "whole numbers, parted by commas,"
+        raise BadInputError(
+            name, text if of is None else of, f"{allowed} from {low} to {high} {'is' if of is None else 'are'} allowed"
+        )
     return int(text)
 
 
@@ -28,7 +32,7 @@ def wholes(low: int, high: int) -> Parser:
     """Whole numbers within bounds, parted by commas, none twice."""
 
     def parse(name: str, text: str) -> tuple[int, ...]:
-        values = tuple(_whole(name, part.strip(), low, high) for part in text.split(","))
+        values = tuple(_whole(name, part.strip(), low, high, text) for part in text.split(","))
         if len(set(values)) != len(values):
             raise BadInputError(name, text, "each value once")
         return values

@@ -76,11 +76,12 @@ class Witness:
         ]
         self._processes = {name: len(state.get("threads", ())) for name, state in states.items()}
         asked = dict(self.conditions.knobs)
-        return [
+        proofs = [
             entry
             for name, state in states.items()
             for entry in proof.of_service(self.stand.service(name), state, asked.get(name, ()))
         ]
+        return proofs + proof.of_configuration(states["broker"], self.stand.broker_configuration())
 
     def _noise(self) -> dict[str, Any]:
         host = [row for row in self.resources if row["service"] == "host"]

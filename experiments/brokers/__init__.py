@@ -26,7 +26,7 @@ class Broker:
         raise NotImplementedError
 
     def host_command(self, port: int, *, nodelay: bool, folder: Path) -> list[str]:
-        """The command that serves 127.0.0.1:`port`; may write its configuration to `folder`."""
+        """Give the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`."""
         raise NotImplementedError
 
     def version_on_host(self) -> str:

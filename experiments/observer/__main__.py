@@ -139,11 +139,21 @@ def _state(pid: int, *, containers: bool) -> dict[str, Any]:
         }  # fmt: skip
     except OSError as error:
         return {"error": str(error)}
+    state["configuration"] = _configuration(pid)
     try:
         state["connections"] = sockets.connections(pid)
     except OSError as error:
         state["connections_error"] = str(error)
     return state
+
+
+def _configuration(pid: int) -> str | None:
+    """Give the file named by `-c` on the command line, as the process itself sees it; None where there is none."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+        return Path(f"/proc/{pid}/root{words[words.index('-c') + 1]}").read_text()
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 if __name__ == "__main__":

@@ -84,6 +84,10 @@ class Stand:
         """Replace the broker by a new one without any state."""
         raise NotImplementedError
 
+    def broker_configuration(self) -> str:
+        """Give the text the broker was told to run on."""
+        raise NotImplementedError
+
     def pids(self) -> dict[str, int]:
         """Give each running service's first process."""
         raise NotImplementedError

@@ -117,6 +117,11 @@ class DockerStand(Stand):
         broker.kill("KILL")
         broker.start()
 
+    def broker_configuration(self) -> str:
+        """Give the file that the Compose file mounts for this TCP option."""
+        assert self._conditions is not None
+        return (ROOT / "compose" / "broker" / f"{self._conditions.tcp}.conf").read_text()
+
     def pids(self) -> dict[str, int]:
         """Ask the engine: process ids as the host sees them."""
         assert self._conditions is not None

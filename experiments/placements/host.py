@@ -50,6 +50,7 @@ class HostStand(Stand):
         self._broker: Broker = brokers.parse(broker) if broker else brokers.on_this_host()
         self._folder = Path()
         self._port = 0
+        self._broker_command: list[str] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._conditions: Conditions | None = None
 
@@ -109,8 +110,12 @@ class HostStand(Stand):
         assert self._conditions is not None
         self._stop("broker")
         nodelay = self._conditions.tcp == "nodelay"
-        command = self._broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
-        self._start("broker", command)
+        self._broker_command = self._broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
+        self._start("broker", self._broker_command)
+
+    def broker_configuration(self) -> str:
+        """Give the file that the broker's kind wrote; it is the last word of its command."""
+        return Path(self._broker_command[-1]).read_text()
 
     def pids(self) -> dict[str, int]:
         """Give our children's process ids."""

@@ -46,13 +46,14 @@ class Latency:
     correlation: float = 0.3
     between_us: float = 20
     shift_us: float = 0
+    drift_us: float = 0
 
-    def draw(self, rng: np.random.Generator, cycles: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, rng: np.random.Generator, cycles: int, repetition: int) -> tuple[np.ndarray, np.ndarray]:
         """(R, O) in whole µs, each (cycles,)."""
         noise = rng.standard_normal(cycles)
         for i in range(1, cycles):
             noise[i] = self.correlation * noise[i - 1] + np.sqrt(1 - self.correlation**2) * noise[i]
-        level = self.floor_us + self.shift_us + self.between_us * rng.standard_normal()
+        level = self.floor_us + self.shift_us + self.drift_us * repetition + self.between_us * rng.standard_normal()
         o = np.maximum(level + self.spread_us * np.exp(self.sigma * noise), 50)
         r = np.maximum(self.r_us + 60 * rng.standard_normal(cycles), 30)
         return np.rint(r).astype(np.int64), np.rint(o).astype(np.int64)
@@ -73,7 +74,7 @@ class CellSpec:
     lost: int = 0
     late: int = 0
     duplicate: int = 0
-    reordered: int = 0
+    lateness_us: int = 130
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _repetition_rows(
     rng: np.random.Generator, spec: Spec, cell: CellSpec, repetition: int, start_ns: int
 ) -> list[dict[str, Any]]:
     total = spec.warmup + spec.messages
-    r, o = cell.latency.draw(rng, total)
+    r, o = cell.latency.draw(rng, total, repetition)
     special = rng.permutation(np.arange(spec.warmup, total)).tolist()
     lost = {special.pop() for _ in range(cell.lost)}
     late = {special.pop() for _ in range(cell.late)}
@@ -140,7 +141,7 @@ def _repetition_rows(
     rows = []
     for i in range(total):
         intended = start_ns + i * cell.interval_ms * 1_000_000
-        sent = intended + int(rng.integers(60, 200)) * NS
+        sent = intended + (cell.lateness_us + int(rng.integers(-70, 70))) * NS
         t = int(r[i] + o[i]) + (TIMEOUT_US if i in late else 0)
         received = sent + t * NS + int(rng.integers(-400, 400))
         row = {

@@ -51,8 +51,8 @@ WRONG = [
     ("DEVICE", "arduino", "none, simavr, usb"), ("DEVICE", "model:x", "no argument"), ("DEVICE", "usb", "which port"),
     ("DEVICE", "usb:ttyUSB0", "which port"), ("DEVICE", "usb:/dev/not-there", "not there"),
     ("PLACEMENT", "cloud", "docker, host"), ("PLACEMENT", "Docker", "docker, host"), ("TCP", "on", "nodelay, nagle"),
-    ("BROKER", "rabbit", "amqtt, mosquitto"), ("PRIORITY", "broker", "allowed"),
-    ("PRIORITY", "broker=fifo:200", "allowed"), ("PRIORITY", "toaster=fifo:1", "allowed"),
+    ("BROKER", "rabbit", "amqtt, mosquitto"), ("PRIORITY", "broker", "say e.g."),
+    ("PRIORITY", "broker=fifo:200", "from 1 to 99"), ("PRIORITY", "toaster=fifo:1", "services are"),
     ("CONTENTION", "earthquake", "allowed"), ("FIDELITY", "high", "published"), ("FLOOD", "wet", ""),
 ]  # fmt: skip
 

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bundle survives whatever ends its writer: a kill between any two steps, a disk that fills up at any byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from stand import ROOT, samples_of
+
+from experiments.bundle import SAMPLES, BundleWriter
+
+REPETITIONS, ROWS = 4, 50
+
+WRITER = f"""
+import os, resource, signal, sys
+from pathlib import Path
+from experiments.bundle import SAMPLES, BundleWriter
+
+row = {{name: None for name in SAMPLES.names}} | {{"scenario": "1", "status": "ok"}}
+
+def write(folder):
+    writer = BundleWriter(folder, "test", {{"padding": "x" * 500}})
+    for repetition in range({REPETITIONS}):
+        # Values that compress badly, so that the file grows.
+        writer.add_samples([row | {{"sequence": hash((repetition, n)) % 2**40}} for n in range({ROWS})])
+        writer.facts["repetitions"].append({{"repetition": repetition}})
+        writer.save()
+    writer.close("complete", None)
+
+def until_step(step):
+    "Die before the step-th operation on a file."
+    left = [step]
+    def hook(event, arguments):
+        if event in ("open", "os.rename", "os.mkdir", "os.symlink", "os.remove"):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(hook)
+
+def until_byte(size):
+    "Let no file grow beyond this: a full disk."
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+def killed_at_byte(size):
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    until_byte(size)
+
+kind, limits, results = sys.argv[1], [int(text) for text in sys.argv[2].split(",")], Path(sys.argv[3])
+for limit in limits:
+    child = os.fork()  # starting Python anew for each would take minutes
+    if not child:
+        try:
+            globals()[kind](limit)
+            write(results / str(limit))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def write(kind: str, limits: list[int], results: Path) -> list[int]:
+    """Write a bundle for each limit; how each writer ended."""
+    command = [sys.executable, "-c", WRITER, kind, ",".join(map(str, limits)), str(results)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
+    return [int(line) for line in done.stdout.split()]
+
+
+def check_readable(bundle: Path) -> dict[str, Any]:
+    """Whatever is linked as the latest can be read, and never claims more than there is."""
+    facts: dict[str, Any] = json.loads((bundle / "bundle.json").read_text())
+    assert pq.read_schema(bundle / "samples.parquet").equals(SAMPLES)
+    rows = len(samples_of(bundle))
+    assert rows % ROWS == 0
+    assert rows >= ROWS * len(facts["repetitions"])
+    if (bundle / "SHA256SUMS").exists():
+        assert facts["status"] == "complete"
+        check_sums(bundle)
+    return facts
+
+
+def check_sums(bundle: Path) -> None:
+    listed = dict(reversed(line.split("  ")) for line in (bundle / "SHA256SUMS").read_text().splitlines())
+    assert {"bundle.json", "samples.parquet"} <= set(listed)
+    for name, digest in listed.items():
+        assert hashlib.sha256((bundle / name).read_bytes()).hexdigest() == digest
+
+
+def test_a_kill_before_any_step_leaves_a_readable_bundle(tmp_path: Path) -> None:
+    steps = list(range(1, 60))
+    ended = write("until_step", steps, tmp_path)
+    assert ended[0] == -signal.SIGKILL
+    assert ended[-1] == 0, "more steps than were tried: raise the limit"
+    seen = set()
+    for step, code in zip(steps, ended, strict=True):
+        latest = tmp_path / str(step) / "latest"
+        if latest.exists():
+            facts = check_readable(latest)
+            seen.add((facts["status"], len(facts["repetitions"])))
+            assert code == 0 or facts["status"] == "partial" or not (latest / "SHA256SUMS").exists()
+        else:
+            assert code == -signal.SIGKILL
+    assert {("partial", number) for number in range(REPETITIONS + 1)} <= seen
+    assert ("complete", REPETITIONS) in seen
+
+
+@pytest.mark.parametrize(("kind", "code"), [("until_byte", 1), ("killed_at_byte", -signal.SIGXFSZ)])
+def test_a_disk_that_is_full_at_any_byte_leaves_a_readable_bundle(tmp_path: Path, kind: str, code: int) -> None:
+    sizes = list(range(500, 12_000, 250))
+    ended = write(kind, sizes, tmp_path)
+    assert set(ended) == {code, 0}
+    partial = 0
+    for size in sizes:
+        latest = tmp_path / str(size) / "latest"
+        if latest.exists():
+            partial += check_readable(latest)["status"] == "partial"
+    assert partial > 5
+
+
+def test_the_sums_are_those_of_the_files(tmp_path: Path) -> None:
+    writer = BundleWriter(tmp_path, "test", {})
+    writer.close("refused", "because")
+    facts = json.loads((writer.folder / "bundle.json").read_text())
+    assert (facts["status"], facts["reason"], facts["schema_version"]) == ("refused", "because", 1)
+    assert facts["ended_utc"] > facts["started_utc"]
+    check_sums(writer.folder)
+
+
+def test_two_runs_in_one_second_get_a_folder_each_and_latest_is_the_second(tmp_path: Path) -> None:
+    folders = [BundleWriter(tmp_path, "test", {}).folder for _ in range(3)]
+    assert len(set(folders)) == 3
+    assert (tmp_path / "latest").resolve() == folders[-1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["latest", *(folder.name for folder in folders)])
