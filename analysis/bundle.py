@@ -37,6 +37,20 @@ SAMPLE_COLUMNS: Mapping[str, pl.DataType] = {
     "board": pl.String(),
 }
 
+STATUSES = ("complete", "partial", "refused")
+
+KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "name": str,
+    "started_utc": str,
+    "placement": str,
+    "notice": (str, type(None)),
+    "host": dict,
+    "images": dict,
+    "engine": (dict, type(None)),
+    "git": (dict, type(None)),
+    "command": list,
+}
+
 CELL_KEY = ("scenario", "arm", "interval_ms", "qos")
 
 
@@ -65,6 +79,17 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """A knob as the kernel told it while a repetition ran."""
+
+    service: str
+    knob: str
+    requested: str
+    holds: bool
+    observed: str
+
+
+@dataclass(frozen=True)
 class Repetition:
     """One pass over a cell, as `bundle.json` tells it."""
 
@@ -75,7 +100,7 @@ class Repetition:
     validity: str
     reasons: tuple[str, ...]
     counts: Mapping[str, int]
-    document: Document
+    proofs: tuple[Proof, ...]
 
     @property
     def label(self) -> str:
@@ -85,12 +110,17 @@ class Repetition:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle as read: `document` is bundle.json, upgraded; `samples` are scanned only when asked for."""
+    """A bundle as read: `document` is bundle.json, upgraded; `samples` are scanned only when asked for.
+
+    `order` is (cell, repetition) as planned, `floor_us` the median of a TCP echo on the same stand.
+    """
 
     folder: Path
     document: Document
     cells: tuple[Cell, ...]
     repetitions: tuple[Repetition, ...]
+    order: tuple[tuple[int, int], ...]
+    floor_us: float | None
     samples: pl.LazyFrame
 
     @property
@@ -130,10 +160,12 @@ def read(folder: Path) -> Bundle:
     try:
         cells = tuple(_cell(entry) for entry in document["plan"]["cells"])
         repetitions = tuple(_repetition(entry) for entry in document["repetitions"])
+        order, floor_us = _order(document["plan"].get("order", [])), _floor_us(document)
         _require(document)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(f"{folder / 'bundle.json'}: {_explain(error)}; see docs/bundle.md for the format") from error
-    return Bundle(folder, document, cells, repetitions, _typed(folder / "samples.parquet", samples))
+    typed = _typed(folder / "samples.parquet", samples)
+    return Bundle(folder, document, cells, repetitions, order, floor_us, typed)
 
 
 def _read_document(folder: Path) -> Document:
@@ -206,26 +238,51 @@ def _repetition(entry: Document) -> Repetition:
         validity=str(entry["validity"]),
         reasons=tuple(str(reason) for reason in entry["reasons"]),
         counts={name: _whole(counts, name) for name in ("offered", "ok", "late", "lost", "duplicate")},
-        document=entry,
+        proofs=tuple(_proof(proof) for proof in entry.get("proofs") or ()),
     )
+
+
+def _proof(entry: Document) -> Proof:
+    observed = json.dumps(entry.get("observed"), ensure_ascii=False)
+    return Proof(
+        str(entry["service"]), str(entry["knob"]), str(entry.get("requested")), entry["holds"] is True, observed
+    )
+
+
+def _order(pairs: list[list[int]]) -> tuple[tuple[int, int], ...]:
+    if not all(isinstance(pair, list) and [type(number) for number in pair] == [int, int] for pair in pairs):
+        raise TypeError("plan.order is not a list of (cell, repetition)")
+    return tuple((cell, repetition) for cell, repetition in pairs)
+
+
+def _floor_us(document: Document) -> float | None:
+    floor = document.get("floor")
+    return float(floor["tcp_echo_t_us"]["p50"]) if floor else None
 
 
 def _require(document: Document) -> None:
     """Raises `KeyError`, `TypeError` or `ValueError` where bundle.json lacks what every reader needs."""
-    for name in ("name", "placement", "host", "notice", "started_utc"):
-        document[name]
-    if document["status"] not in {"complete", "partial", "refused"}:
-        raise ValueError(f"status is {document['status']!r}; allowed: complete, partial, refused")
+    if document["status"] not in STATUSES:
+        raise ValueError(f"status is {document['status']!r}; allowed: {', '.join(STATUSES)}")
     for name in ("seed", "messages", "repetitions", "timeout_ms"):
         _whole(document["plan"], name)
-    if not isinstance(document["host"], dict):
-        raise TypeError("host is not an object")
+    if document["plan"].get("deadline_ms") is not None:
+        _whole(document["plan"], "deadline_ms")
+    for name, kind in KINDS.items():
+        if name not in document:
+            raise KeyError(name)
+        if not isinstance(document[name], kind):
+            raise TypeError(f"{name} is {document[name]!r}, which it cannot be")
+    if not all(isinstance(image, dict) for image in document["images"].values()):
+        raise TypeError("images is not an object of objects")
 
 
 def _whole(entry: Document, name: str) -> int:
     value = entry[name]
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} is {value!r}, not a whole number")
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"{name} is {value}, which it cannot be")
     return value
 
 

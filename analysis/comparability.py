@@ -72,4 +72,4 @@ def _image_ids(images: dict[str, Any]) -> dict[str, str]:
 
 def _revision(bundle: Bundle) -> str | None:
     git = bundle.document.get("git")
-    return str(git["revision"])[:10] if git else None
+    return str(git.get("revision"))[:10] if git else None

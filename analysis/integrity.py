@@ -42,8 +42,7 @@ def _plan(bundle: Bundle) -> Iterator[str]:
         yield "bundle.json: two repetitions of one cell have the same number"
     if unknown := {r.cell for r in bundle.repetitions} - {cell.index for cell in bundle.cells}:
         yield f"bundle.json: repetitions of cell {min(unknown)}, which the plan does not have"
-    planned = {tuple(pair) for pair in bundle.plan.get("order", [])}
-    if bundle.status == "complete" and (missing := planned - set(pairs)):
+    if bundle.status == "complete" and (missing := set(bundle.order) - set(pairs)):
         cell, repetition = min(missing)
         yield f"bundle.json: complete, but planned repetitions are missing, first cell {cell}, repetition {repetition}"
 
@@ -119,7 +118,7 @@ def proofs(bundle: Bundle) -> Iterator[tuple[Repetition, str, str, bool | None]]
     cells = {cell.index: cell for cell in bundle.cells}
     for repetition in bundle.repetitions:
         if repetition.counted and repetition.cell in cells:
-            found = {(p["service"], p["knob"]): bool(p["holds"]) for p in repetition.document.get("proofs") or ()}
+            found = {(proof.service, proof.knob): proof.holds for proof in repetition.proofs}
             for service, knobs in cells[repetition.cell].knobs.items():
                 for knob in knobs:
                     yield repetition, service, knob, found.get((service, knob))

@@ -101,7 +101,7 @@ def _of_run(bundle: Bundle) -> Iterator[Caution]:
     noisy = [r for r in counted if r.validity == "noisy"]
     if noisy:
         yield _tell(Kind.NOISY, name, count=len(noisy), total=len(counted), reason=_first_reason(noisy))
-    if counted and not bundle.document.get("floor"):
+    if counted and bundle.floor_us is None:
         yield _tell(Kind.NO_FLOOR, name)
 
 
@@ -161,12 +161,10 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
 
 def _instrument(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     estimates = summary.estimates
-    floor = bundle.document.get("floor")
-    if floor and "O" in estimates:
-        floor_us = float(floor["tcp_echo_t_us"]["p50"])
-        ratio = estimates["O"]["p50"].value_us / floor_us if "p50" in estimates["O"] else FLOOR
+    if bundle.floor_us and "p50" in estimates.get("O", {}):
+        ratio = estimates["O"]["p50"].value_us / bundle.floor_us
         if ratio < FLOOR:
-            yield _tell(Kind.FLOOR, summary.cell.label, ratio=ratio, floor=floor_us / 1000)
+            yield _tell(Kind.FLOOR, summary.cell.label, ratio=ratio, floor=bundle.floor_us / 1000)
     if "p99" in estimates["T"]:
         extra_us = estimates["T_intended"]["p99"].value_us - estimates["T"]["p99"].value_us
         if extra_us > OMISSION * estimates["T"]["p99"].value_us:

@@ -217,7 +217,7 @@ class FloodClient(Session):
         self.sent = 0
         self.awaited = 0
         """Number of the next message to come back. A topic keeps its order (§4.6), so all before are back or lost."""
-        self._number = number
+        self.number = number
         self._traffic = traffic
         self._tally = tally
         self._topic = topic.encode()
@@ -295,7 +295,7 @@ class FloodClient(Session):
         now_ns = time.monotonic_ns()
         traffic, tally = self._traffic, self._tally
         if traffic.intended_ns is not None:
-            tally.lateness.add(now_ns - traffic.intended_ns(self._number, self.sent))
+            tally.lateness.add(now_ns - traffic.intended_ns(self.number, self.sent))
         header = _HEADER.pack(now_ns, self.sent)
         self.sent += 1
         tally.sent += 1
@@ -331,16 +331,29 @@ class FloodClient(Session):
 class SlowConsumer(Session):
     """Subscribes to all that the flood publishes and never reads it, so that the broker's queue for it grows."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._clogged = False
+
     async def clog(self, topic_filter: str, qos: int) -> None:
         """Subscribe, then stop reading; raise OSError."""
         await self.subscribe(topic_filter, qos)
-        assert self._transport is not None
+        if self._transport is None:
+            raise ConnectionResetError("the broker closed the connection")
         self._transport.pause_reading()
+        self._clogged = True
 
     @property
-    def connected(self) -> bool:
-        """Whether the broker still bears with it; asked of the kernel, for who does not read does not see an end."""
-        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
-        if sock is None or not sys.platform.startswith("linux"):
-            return sock is not None
-        return bool(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_ESTABLISHED)
+    def cut_off(self) -> bool:
+        """Whether the broker is known to have had enough.
+
+        Asked of the kernel, for who does not read does not see the end. A lower bound: an end that waits behind what
+        is not read has not come yet.
+        """
+        if not self._clogged or self._transport is None:
+            return self._clogged
+        sock = self._transport.get_extra_info("socket")
+        # The first byte of TCP_INFO is the state; other systems than Linux have no such thing.
+        return sys.platform.startswith("linux") and bool(
+            sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED
+        )

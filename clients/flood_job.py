@@ -197,6 +197,7 @@ class Flood:
 
     async def _clog(self, number: int) -> None:
         consumer = SlowConsumer()
+        self._slow.append(consumer)
         try:
             async with asyncio.timeout(self._job.timeout_s):
                 await consumer.open(
@@ -208,7 +209,6 @@ class Flood:
             self._failures.append(_reason(error))
             raise FloodError(f"slow consumer {number} could not connect: {_reason(error)}") from error
         self._connects += 1
-        self._slow.append(consumer)
 
     async def _connect(self, number: int) -> FloodClient | None:
         """Connect and subscribe one client; None where that failed, which is counted."""
@@ -218,11 +218,14 @@ class Flood:
             async with self._connecting, asyncio.timeout(job.timeout_s):
                 await client.open(self._address, f"flood-{job.run}-{number}", nodelay=self._nodelay)
                 await client.subscribe(client.topic, job.qos)
-        except OSError as error:
+        except BaseException as error:
             client.abort()
+            if not isinstance(error, OSError):
+                raise  # the flood ends
             self._failures.append(_reason(error))
             return None
         self._connects += 1
+        self._clients.append(client)
         return client
 
     async def _ramp_up(self) -> None:
@@ -232,12 +235,11 @@ class Flood:
             if first:
                 await asyncio.sleep(job.rampup_delay_s)
             step = range(first, min(first + job.rampup_size, job.clients))
-            for client in await asyncio.gather(*map(self._connect, step)):
-                if client is not None:
-                    self._clients.append(client)
+            await asyncio.gather(*map(self._connect, step))
         if len(self._clients) < job.clients:
             missing = job.clients - len(self._clients)
             raise FloodError(f"{missing} of {job.clients} clients could not connect: {self._failures[0]}")
+        self._clients.sort(key=lambda client: client.number)
 
     async def _ramp_up_and_down(self) -> None:
         """The thesis' flood: step by step, clients come, publish all they have, get it back, and leave."""
@@ -265,7 +267,6 @@ class Flood:
         if client is None:
             return
         self._say_flooding(rate=None)
-        self._clients.append(client)
         client.due = self._job.messages
         client.flush()
         self._start(self._leave_when_complete(client))
@@ -396,7 +397,7 @@ class Flood:
             "connects": self._connects, "failed_connects": len(self._failures),
             "failure": self._failures[0] if self._failures else None,
             "disconnects": tally.disconnects,
-            "slow_consumers_cut_off": sum(not consumer.connected for consumer in self._slow),
+            "slow_consumers_cut_off": sum(consumer.cut_off for consumer in self._slow),
             "rounds": self._rounds, "elapsed_s": round(elapsed_s, 6), "cpu_s": round(cpu_s, 6),
             "lateness_us": tally.lateness.record(), "latency_us": tally.latency.record(),
         }  # fmt: skip

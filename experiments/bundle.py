@@ -89,7 +89,9 @@ class BundleWriter:
             for name in _CHECKED
             if (self.folder / name).exists()
         ]
-        (self.folder / "SHA256SUMS").write_text("".join(sums))
+        scratch = self.folder / ".SHA256SUMS"
+        scratch.write_text("".join(sums))
+        scratch.replace(self.folder / "SHA256SUMS")
 
 
 def _create(results: Path, name: str) -> Path:

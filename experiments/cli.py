@@ -197,4 +197,7 @@ def main() -> int:
     except TestbedError as error:
         print(f"testbed: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # e.g. results/ cannot be written
+        print(f"testbed: {error}", file=sys.stderr)
+        return 1
     return 0

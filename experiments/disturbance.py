@@ -28,6 +28,8 @@ class Disturbance:
 
     def begin(self) -> None:
         """Start the flood and wait until it is in force; a stressor is in force since it started."""
+        if self._contention is not None and self._contention.once:
+            self._stand.restart(self._contention.service)
         if self._contention is not None and self.asked is not None:
             channel = self._stand.channel(self._contention.service)
             channel.send(json.dumps(self.asked).encode())

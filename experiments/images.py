@@ -54,7 +54,7 @@ def ensure(engine: docker.DockerClient) -> Images:
     environment = {"CA_BUNDLE": os.environ.get("SSL_CERT_FILE", "/dev/null")}
     origin = "registry"
     broker = os.environ.get("BROKER_IMAGE", PUBLISHED_BROKER)
-    if not _here(engine, broker) and not _pulled(broker):
+    if not obtain(engine, broker):
         origin = "debian"
         print(f"testbed: no registry gives {broker}; building every image from Debian packages instead", flush=True)
         broker = DEBIAN_BROKER
@@ -69,6 +69,11 @@ def ensure(engine: docker.DockerClient) -> Images:
     environment["BROKER_IMAGE"] = broker
     _run(["docker", "compose", "--profile", "*", "build", "--quiet"], environment)
     return Images(environment, {"broker": broker, **_OURS}, origin)
+
+
+def obtain(engine: docker.DockerClient, reference: str) -> bool:
+    """Say whether a published image is here, after pulling it if need be."""
+    return _here(engine, reference) or _pulled(reference)
 
 
 def _here(engine: docker.DockerClient, reference: str) -> bool:

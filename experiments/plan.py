@@ -12,6 +12,7 @@ from clients.schedule import Job
 from experiments import boards, contentions, knobs
 from experiments.boards import Board
 from experiments.contentions import Contention
+from experiments.contentions.mqtt_stresser import MqttStresser
 from experiments.cpus import cpu_sets
 from experiments.errors import BadInputError
 from experiments.knobs import Knobs, tcp
@@ -181,6 +182,8 @@ def _contention(scenario: Scenario, settings: Settings) -> Contention | None:
     level = settings.flood or ""
     if level and name != "flood":
         raise BadInputError("FLOOD", level, f"the contention here is {name}; say CONTENTION=flood as well")
+    if level == MqttStresser.kind:
+        return contentions.parse(level)
     return contentions.parse(name, level or ("published" if name == "flood" else ""))
 
 

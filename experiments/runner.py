@@ -26,6 +26,10 @@ from experiments.samples import counts, samples
 from experiments.witness import Witness
 
 
+RERUNS_IN_VAIN = 2
+"""Re-runs in a row that were noisy again, after which a host counts as noisy for good."""
+
+
 @dataclass
 class Repetition:
     """One repetition under way: what the bundle will say of it, and the control loop's rows so far."""
@@ -86,8 +90,7 @@ class Runner:
         with RunProgress(self._plan, console) as progress:
             for index, repetition in order:
                 self._repeat(index, repetition, progress)
-            for noisy in [entry for entry in self._entries() if entry["validity"] == "noisy"]:
-                self._repeat_noisy(noisy, progress)
+            self._repeat_noisy(progress)
         scheduled_s = sum(self._plan.scheduled_s(self._plan.cells[cell]) for cell, _ in order)
         self.bundle.facts["durations_s"] = {
             "prepare": round(prepared_s - began_s, 3),
@@ -114,13 +117,18 @@ class Runner:
         entries: list[dict[str, Any]] = self.bundle.facts["repetitions"]
         return entries
 
-    def _repeat_noisy(self, noisy: dict[str, Any], progress: RunProgress) -> None:
-        """Run a noisy repetition once more; it counts in the other's place if it is quiet, else the first one stays."""
-        repetition = 1 + max(entry["repetition"] for entry in self._entries() if entry["cell"] == noisy["cell"])
-        again = self._repeat(noisy["cell"], repetition, progress, rerun_of=noisy["repetition"])
-        noisy["counted"] = again["validity"] != "valid"
-        again["counted"] = not noisy["counted"]
-        self.bundle.save()
+    def _repeat_noisy(self, progress: RunProgress) -> None:
+        """Run noisy repetitions once more, each; on a host that stays noisy repeating cures nothing, so stop."""
+        in_vain = 0
+        for noisy in [entry for entry in self._entries() if entry["validity"] == "noisy"]:
+            repetition = 1 + max(entry["repetition"] for entry in self._entries() if entry["cell"] == noisy["cell"])
+            again = self._repeat(noisy["cell"], repetition, progress, rerun_of=noisy["repetition"])
+            quiet = again["validity"] == "valid"
+            noisy["counted"], again["counted"] = not quiet, quiet
+            self.bundle.save()
+            in_vain = 0 if quiet else in_vain + 1
+            if in_vain == RERUNS_IN_VAIN:
+                return
 
     def _repeat(
         self, index: int, repetition: int, progress: RunProgress, rerun_of: int | None = None

@@ -369,3 +369,31 @@ def _wait_until_nobody_measures() -> None:
             return False
 
         eventually(free, "the end of somebody else's run", LOCK_PATIENCE_S)
+
+
+def check_bundle(bundle: Path) -> None:
+    """What holds in every readable bundle: the sums, O = T − R, and each planned repetition at most once."""
+    facts = json.loads((bundle / "bundle.json").read_text())
+    rows = samples_of(bundle)
+    for row in rows:
+        if row["status"] == "lost":
+            assert row["cause"]
+            assert row["o_us"] is None
+        else:
+            assert row["o_us"] == row["t_us"] - row["r_us"]
+    cells = facts["plan"]["cells"]
+    ran = [(entry["cell"], entry["repetition"]) for entry in facts["repetitions"]]
+    assert len(set(ran)) == len(ran)
+    for entry in facts["repetitions"]:
+        key = (cells[entry["cell"]]["interval_ms"], cells[entry["cell"]]["qos"], entry["repetition"])
+        mine = [row for row in rows if (row["interval_ms"], row["qos"], row["repetition"]) == key and not row["warmup"]]
+        counts = entry["counts"]
+        for status in ("ok", "late", "lost", "duplicate"):
+            assert counts[status] == sum(row["status"] == status for row in mine)
+        assert counts["offered"] == counts["ok"] + counts["late"] + counts["lost"]
+        if entry["validity"] != "interrupted":
+            assert counts["offered"] == facts["plan"]["messages"]
+    if facts["status"] == "complete":
+        assert {tuple(pair) for pair in facts["plan"]["order"]} <= set(ran)
+    if (bundle / "SHA256SUMS").exists():
+        subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=bundle, check=True)

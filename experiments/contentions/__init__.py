@@ -37,6 +37,10 @@ class Contention:
     level: str = ""
     kind: ClassVar[str]
     service: ClassVar[str]
+    image: ClassVar[str | None] = None
+    """A public image to run instead of our own."""
+    once: ClassVar[bool] = False
+    """Does it end by itself, so that each repetition must start it anew?"""
 
     def __init_subclass__(cls) -> None:
         if "kind" in cls.__dict__:

@@ -15,10 +15,11 @@ CLIENTS = 50
 KEPT = 0.8
 """A rate that the generator did not reach to this part was not the level asked for."""
 
+# As published, but begun anew as long as the repetition lasts; the payload is mqtt-stresser's own.
 # mqtt-stresser -num-clients 100 -num-messages 10 -rampup-delay 1s -rampup-size 10 -global-timeout 180s -timeout 20s
 PUBLISHED = {
     "clients": 100, "messages": 10, "rampup_delay_s": 1.0, "rampup_size": 10, "timeout_s": 20.0,
-    "global_timeout_s": 180.0, "repeat": True,
+    "global_timeout_s": 3600.0, "repeat": True, "payload_bytes": 18,
 }  # fmt: skip
 _CALIBRATED = {
     "clients": CLIENTS,
@@ -41,7 +42,9 @@ class Flood(Contention):
             return
         percent = re.fullmatch(r"(\d{1,3})%", self.level)
         if not percent or not 1 <= int(percent[1]) <= 100:
-            raise BadInputError("FLOOD", self.level, "allowed are published, saturate, or a percentage such as 50%")
+            raise BadInputError(
+                "FLOOD", self.level, "allowed are published, saturate, mqtt-stresser, or a percentage such as 50%"
+            )
 
     def arguments(self) -> list[str]:
         """It waits for jobs."""

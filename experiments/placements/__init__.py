@@ -84,6 +84,10 @@ class Stand:
         """Replace the broker by a new one without any state."""
         raise NotImplementedError
 
+    def restart(self, service: str) -> None:
+        """Start a service anew that ends by itself."""
+        raise NotImplementedError
+
     def broker_configuration(self) -> str:
         """Give the text the broker was told to run on."""
         raise NotImplementedError

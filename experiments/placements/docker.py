@@ -71,8 +71,10 @@ class DockerStand(Stand):
         self._attached: dict[str, str] = {}
 
     def check(self, conditions: Conditions) -> None:
-        """Whatever Compose and the images offer can be had."""
-        del conditions
+        """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
+        image = conditions.contention.image if conditions.contention else None
+        if image and not images.obtain(self._engine, image):
+            raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
@@ -109,6 +111,10 @@ class DockerStand(Stand):
         self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
         self._attach()
         self._conditions = conditions
+
+    def restart(self, service: str) -> None:
+        """Restart its container."""
+        self._container(service).restart(timeout=0)
 
     def fresh_broker(self) -> None:
         """Restart its container: it persists nothing, so the new process knows nothing of the old."""
@@ -171,7 +177,8 @@ class DockerStand(Stand):
         services: dict[str, Any] = {"control-loop": {"command": ["--jobs"], "logging": {"driver": "none"}}}
         services["observer"] = {"logging": {"driver": "none"}}
         if conditions.contention:
-            services[conditions.contention.service] = {"command": conditions.contention.arguments()}
+            image = {"image": conditions.contention.image} if conditions.contention.image else {}
+            services[conditions.contention.service] = {"command": conditions.contention.arguments(), **image}
         wishes = list(conditions.board.compose().items())
         wishes += [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
         for service, extra in wishes:

@@ -105,6 +105,10 @@ class HostStand(Stand):
             where = client[:4] if contention.service == "flooder" else []
             start(contention.service, [*contention.host_program(), *contention.arguments(), *where])
 
+    def restart(self, service: str) -> None:
+        """Nothing that runs as a plain process ends by itself."""
+        raise NotImplementedError
+
     def fresh_broker(self) -> None:
         """End the broker's process and start another."""
         assert self._conditions is not None

@@ -9,7 +9,7 @@ import synthetic
 from synthetic import Spec
 
 from analysis import bundle as bundles
-from analysis import integrity, statistics
+from analysis import derived, integrity, statistics
 from analysis.bundle import BundleError, read
 
 
@@ -158,3 +158,29 @@ def test_an_earlier_schema_version_is_upgraded(bundle: Path, monkeypatch: pytest
 
     monkeypatch.setattr(bundles, "UPGRADES", {0: upgrade})
     assert read(bundle).name == "scenario-1"
+
+
+def leaves(node: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    """The path to every value in a JSON document, containers too."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return [path, *(leaf for key, child in items for leaf in leaves(child, (*path, key)))]
+
+
+@pytest.mark.parametrize("value", [None, "x", -1, 0, 10**30, 2.5, True, [], [1], {}, {"a": 1}], ids=repr)
+def test_no_value_anywhere_in_bundle_json_makes_it_unreadable_without_a_line(tmp_path: Path, value: object):
+    bundle = synthetic.write(tmp_path / "bundle", Spec(repetitions=1, messages=3, warmup=1))
+    text = (bundle / "bundle.json").read_text()
+    for path in leaves(json.loads(text)):
+        document = json.loads(text)
+        if path:
+            node = document
+            for key in path[:-1]:
+                node = node[key]
+            node[path[-1]] = value
+        (bundle / "bundle.json").write_text(json.dumps(document if path else value))
+        try:
+            run = read(bundle)
+            integrity.check(run)
+            derived.table(run, statistics.summarise(run))
+        except BundleError as error:
+            line_of(error)

@@ -10,12 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import PATIENCE_S, ROOT, Client, Program, RunningBroker, free_port, reproducible
+from stand import PATIENCE_S, ROOT, Client, Program, RunningBroker, eventually, free_port, reproducible
 
 from clients import flood, packets
 from clients.flood_client import IN_FLIGHT, SMALLEST_PAYLOAD, WINDOW, Histogram
@@ -199,6 +200,17 @@ def test_sigterm_ends_load_and_program(flooder: Flooder) -> None:
     flooder.program.process.terminate()
     flooder.end("done")
     assert flooder.program.wait() == 0
+
+
+def test_a_flood_stopped_while_it_connects_leaves_no_connection(flooder: Flooder) -> None:
+    descriptors = Path(f"/proc/{flooder.program.process.pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    flooder.flood(clients=2000, messages=None, rate=50.0, rampup_size=2000, slow_consumers=1)
+    eventually(lambda: len(list(descriptors.iterdir())) > before + 10, "some connections")
+    done = flooder.stop()
+    assert (done["ended"], done["offered"]) == ("stop", 0)
+    assert done["connects"] < 2001
+    eventually(lambda: len(list(descriptors.iterdir())) <= before, "the end of all connections")
 
 
 @mosquitto_only

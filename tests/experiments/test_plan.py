@@ -74,9 +74,11 @@ def test_scenario_1_without_a_board_has_the_conditions_of_scenario_0() -> None:
 
 
 @pytest.mark.parametrize("number", sorted(SCENARIOS))
-def test_no_swap_of_the_placements_board_reaches_an_ideal_board(number: str) -> None:
-    boards = {str(cell.conditions.board) for cell in of_scenario(number, Settings(), "0123abcd", "model").cells}
-    assert boards == {"none" if SCENARIOS[number].device == "none" else "model"}
+def test_a_bare_host_gets_the_model_where_the_scenario_has_a_board(number: str) -> None:
+    ideal = SCENARIOS[number].device == "none"
+    for placement, board in (("docker", "simavr"), ("host", "model")):
+        cells = of_scenario(number, Settings(), "0123abcd", placement).cells
+        assert {str(cell.conditions.board) for cell in cells} == {"none" if ideal else board}
 
 
 def test_the_answer_has_the_requests_qos_unless_another_is_asked_for() -> None:

@@ -127,7 +127,11 @@ def test_a_word_of_ours_beats_make_and_make_beats_the_environment() -> None:
 
 @pytest.mark.parametrize(
     ("argument", "told"),
-    [("INTERVALS=0", "testbed: INTERVALS=0: "), ("MESAGES=3", "did you mean MESSAGES?"), ("DEVICE=usb:/dev/a b", "a b")],
+    [
+        ("INTERVALS=0", "testbed: INTERVALS=0: "),
+        ("MESAGES=3", "did you mean MESSAGES?"),
+        ("DEVICE=usb:/dev/a b", "a b"),
+    ],
 )
 def test_a_real_make_hands_its_command_line_on(tmp_path: Path, argument: str, told: str) -> None:
     (tmp_path / "Makefile").write_text(f"run:\n\t@{sys.executable} -m experiments run 1 PLACEMENT=host\n")

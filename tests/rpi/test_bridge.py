@@ -115,9 +115,7 @@ def test_malformed_requests_are_counted_and_otherwise_ignored(
     assert (lost["malformed"], lost["answers"]) == (4, 1)
 
 
-def test_it_survives_restarts_of_the_broker(
-    bridge: Callable[..., Program], broker: RunningBroker, model: str
-) -> None:
+def test_it_survives_restarts_of_the_broker(bridge: Callable[..., Program], broker: RunningBroker, model: str) -> None:
     running = bridge("--serial", model, "--board", "model")
     for restart in range(3):
         client = client_of(broker)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole runs as plain processes: what a machine without an engine gets, and what is left when a run is cut short."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stand import ROOT, Runner, alive, check_bundle, children, eventually, undisturbed
+
+HOST = ("PLACEMENT=host", "REPETITIONS=1", "MESSAGES=20", "INTERVALS=10")
+LONG = ("PLACEMENT=host", "REPETITIONS=500", "MESSAGES=20", "INTERVALS=5")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "swaps", "board"),
+    [("1", ["QOS=0,2"], "model"), ("0", ["TIMEOUT_MS=2000"], "none"), ("1", ["BROKER=amqtt", "DEVICE=none"], "none")],
+)
+def test_a_run_leaves_a_complete_bundle_of_ok_samples(
+    runner: Runner, scenario: str, swaps: list[str], board: str
+) -> None:
+    code, said = runner.run("run", scenario, *HOST, *swaps)
+    assert code == 0, said
+    # Said in the first line and in the bundle: this was not measured in containers.
+    assert said.startswith("testbed: placement host (plain processes): PLACEMENT=host\n")
+    facts = runner.facts()
+    assert facts["notice"].startswith("placement host")
+    assert (facts["status"], facts["reason"], facts["placement"], facts["engine"]) == ("complete", None, "host", None)
+    assert facts["floor"]["tcp_echo_t_us"]["p50"] > 0
+    check_bundle(runner.bundle)
+    assert {(row["status"], row["board"]) for row in runner.samples()} == {("ok", board)}
+
+
+def test_without_an_engine_the_same_command_runs_as_plain_processes(runner: Runner) -> None:
+    code, said = runner.run("run", "0", *HOST[1:], DOCKER_HOST="unix:///nonexistent.sock")
+    assert code == 0, said
+    assert said.startswith("testbed: placement host (plain processes): no container engine answers\n")
+
+
+def kill_9(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+
+
+def test_kill_9_leaves_no_process_and_a_readable_partial_bundle(runner: Runner) -> None:
+    process = runner.start("run", "1", *LONG)
+    runner.wait_for_a_repetition(process)
+    ours = children(process.pid)
+    assert len(ours) >= 4, "broker, Pi, board and control loop"
+    kill_9(process)
+    eventually(lambda: not alive(ours), "the end of every process we started")
+    assert runner.facts()["status"] == "partial"
+    check_bundle(runner.bundle)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_tidies_up_and_says_so(runner: Runner, number: signal.Signals) -> None:
+    process = runner.start("run", "1", *LONG)
+    runner.wait_for_a_repetition(process)
+    ours = children(process.pid)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "testbed: partial: interrupted by the user" in said
+    assert not alive(ours)
+    facts = runner.facts()
+    assert (facts["status"], facts["reason"]) == ("partial", "interrupted by the user")
+    assert facts["repetitions"][-1]["validity"] in {"interrupted", "valid", "noisy"}
+    check_bundle(runner.bundle)
+
+
+def test_an_impatient_user_who_presses_ctrl_c_twice_gets_the_same(runner: Runner) -> None:
+    process = runner.start("run", "1", *LONG)
+    runner.wait_for_a_repetition(process)
+    ours = children(process.pid)
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=20)
+    assert process.returncode == 130, said
+    assert not alive(ours)
+    check_bundle(runner.bundle)
+
+
+def test_a_full_disk_is_said_in_a_line_and_leaves_a_readable_bundle(runner: Runner) -> None:
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, limit[1]))  # inherited: no file of the run gets longer
+    try:
+        code, said = runner.run("run", "0", "PLACEMENT=host", "INTERVALS=1", "MESSAGES=1500", "REPETITIONS=3")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert code == 1
+    assert "File too large" in said
+    assert "Traceback" not in said
+    assert runner.facts()["status"] == "partial"
+    check_bundle(runner.bundle)
+
+
+def test_a_second_run_on_the_same_host_is_refused(runner: Runner, tmp_path: Path) -> None:
+    with (tmp_path / "mqtt-contention-testbed.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-m", "experiments", "run", "0", *HOST], cwd=tmp_path, capture_output=True, text=True,
+            env=undisturbed() | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert "another run is measuring on this host" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_two_runs_with_one_seed_have_one_order(runner: Runner) -> None:
+    orders: list[Any] = []
+    for _ in range(2):
+        code, said = runner.run(
+            "run", "0", "PLACEMENT=host", "INTERVALS=1,2,3", "MESSAGES=1", "WARMUP=0", "REPETITIONS=2", "SEED=7"
+        )
+        assert code == 0, said
+        orders.append(runner.facts()["plan"]["order"])
+        ran = [[entry["cell"], entry["repetition"]] for entry in runner.facts()["repetitions"]]
+        assert ran[:6] == orders[-1]
+    assert orders[0] == orders[1]
+
+
+def test_a_folder_that_cannot_be_written_is_said_in_a_line(runner: Runner) -> None:
+    (runner.folder / "results").write_text("a file, not a folder")
+    code, said = runner.run("run", "0", *HOST)
+    assert code != 0
+    assert "Traceback" not in said
+    assert os.listdir(runner.folder) == ["results"]  # noqa: PTH208
