@@ -303,11 +303,22 @@ class Runner:
             if "another run is measuring" not in said or time.monotonic() > until_s:
                 return process.returncode, said
 
+    def launch(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a run and come back once its bundle is there."""
+        until_s = time.monotonic() + LOCK_PATIENCE_S
+        while True:
+            process = self.start("run", *arguments)
+            if eventually(lambda: self.bundle.exists() or process.poll(), "a bundle", LOCK_PATIENCE_S) is True:
+                return process
+            said, _ = process.communicate()
+            assert "another run is measuring" in said, said
+            assert time.monotonic() < until_s, said
+
     def stop(self) -> None:
         """Let nothing outlive the test."""
         for process in self._running:
             process.kill()
-            process.communicate()
+            process.wait()
 
     @property
     def bundle(self) -> Path:

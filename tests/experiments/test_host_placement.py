@@ -21,7 +21,7 @@ LONG = ("PLACEMENT=host", "REPETITIONS=500", "MESSAGES=20", "INTERVALS=5")
 
 @pytest.mark.parametrize(
     ("scenario", "swaps", "board"),
-    [("1", ["QOS=0,2"], "model"), ("0", ["TIMEOUT_MS=2000"], "none"), ("1", ["BROKER=amqtt", "DEVICE=none"], "none")],
+    [("1", ["QOS=0,2"], "model"), ("0", ["TIMEOUT_MS=2000"], "none"), ("1", ["BROKER=amqtt", "DEVICE=none", "QOS=2"], "none")],
 )
 def test_a_run_leaves_a_complete_bundle_of_ok_samples(
     runner: Runner, scenario: str, swaps: list[str], board: str
@@ -50,7 +50,7 @@ def kill_9(process: subprocess.Popen[str]) -> None:
 
 
 def test_kill_9_leaves_no_process_and_a_readable_partial_bundle(runner: Runner) -> None:
-    process = runner.start("run", "1", *LONG)
+    process = runner.launch("1", *LONG)
     runner.wait_for_a_repetition(process)
     ours = children(process.pid)
     assert len(ours) >= 4, "broker, Pi, board and control loop"
@@ -62,7 +62,7 @@ def test_kill_9_leaves_no_process_and_a_readable_partial_bundle(runner: Runner) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_tidies_up_and_says_so(runner: Runner, number: signal.Signals) -> None:
-    process = runner.start("run", "1", *LONG)
+    process = runner.launch("1", *LONG)
     runner.wait_for_a_repetition(process)
     ours = children(process.pid)
     process.send_signal(number)
@@ -78,7 +78,7 @@ def test_a_stopped_run_tidies_up_and_says_so(runner: Runner, number: signal.Sign
 
 
 def test_an_impatient_user_who_presses_ctrl_c_twice_gets_the_same(runner: Runner) -> None:
-    process = runner.start("run", "1", *LONG)
+    process = runner.launch("1", *LONG)
     runner.wait_for_a_repetition(process)
     ours = children(process.pid)
     for _ in range(3):

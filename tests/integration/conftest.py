@@ -51,8 +51,8 @@ class DockerRun:
 
     def __init__(self, runner: Runner, *arguments: str) -> None:
         self.runner = runner
-        self.process = runner.start("run", *arguments, "PLACEMENT=docker")
-        self.run = eventually(self._run, "a bundle", 120)
+        self.process = runner.launch(*arguments, "PLACEMENT=docker")
+        self.run = str(runner.facts()["plan"]["run"])
         self.project = f"testbed-{self.run}"
 
     def container(self, service: str) -> str:
@@ -77,11 +77,6 @@ class DockerRun:
     def _alive(self) -> bool:
         assert self.process.poll() is None, self.process.communicate()[0]
         return True
-
-    def _run(self) -> str | None:
-        if self._alive() and (self.runner.bundle / "bundle.json").exists():
-            return str(self.runner.facts()["plan"]["run"])
-        return None
 
 
 @pytest.fixture(scope="session")
