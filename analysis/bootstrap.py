@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Confidence intervals by resampling whole repetitions, since cycles inside one are not independent.
 
 Resampling clusters: Davison and Hinkley (1997), "Bootstrap methods and their application", section 3.8. From five or

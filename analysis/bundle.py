@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a bundle: complete, partial or refused, of this schema version or an earlier one.
 
 Whatever is wrong with a bundle ends as one `BundleError` of one line: where, what, and the remedy.
@@ -101,6 +102,7 @@ class Repetition:
     reasons: tuple[str, ...]
     counts: Mapping[str, int]
     proofs: tuple[Proof, ...]
+    noise: Mapping[str, float]
 
     @property
     def label(self) -> str:
@@ -239,7 +241,19 @@ def _repetition(entry: Document) -> Repetition:
         reasons=tuple(str(reason) for reason in entry["reasons"]),
         counts={name: _whole(counts, name) for name in ("offered", "ok", "late", "lost", "duplicate")},
         proofs=tuple(_proof(proof) for proof in entry.get("proofs") or ()),
+        noise={name: float(value) for name, value in _noise(entry).items() if value is not None},
     )
+
+
+def _noise(entry: Document) -> Document:
+    """What disturbed the repetition: steal and foreign CPU in %, the sender's lateness (99th percentile) in µs."""
+    noise = entry.get("noise") or {}
+    lateness = noise.get("lateness_us") or {}
+    return {
+        "steal_percent": noise.get("steal_percent"),
+        "foreign_cpu_percent": noise.get("foreign_cpu_percent"),
+        "lateness_p99_us": lateness.get("p99"),
+    }
 
 
 def _proof(entry: Document) -> Proof:

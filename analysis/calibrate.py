@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures what the verdicts are worth: how often they cry wolf, and which true shifts they find.
 
 Repetitions are drawn from a model with known truth: cycles correlated in time (AR(1)) with a log-normal tail, on a

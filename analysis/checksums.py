@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SHA256SUMS files, as `sha256sum -c` reads them."""
 
 import hashlib

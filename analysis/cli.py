@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: `python -m analysis --help`."""
 
 import sys
@@ -28,21 +29,31 @@ LATEST = Path("results/latest")
 
 @app.command()
 def summarise(bundle: BundleArgument = LATEST) -> None:
-    """Write summary.csv, table.md and figures/ into the bundle, and print the table."""
+    """Write summary.csv, table.md, figures/ and report.html into the bundle, and print the table."""
     run = _open(bundle)
     summaries = statistics.summarise(run)
     derived.write(run, summaries, run.folder)
     console = _console()
     for line in (f"{run.name}: {run.status}", *derived.conditions_of(run)):
         console.print(line, soft_wrap=True)
-    tables.show(tables.latencies(summaries, intervals=False), console)
-    tables.show(tables.counts(summaries), console)
-    tables.show(tables.deadlines(summaries), console)
+    for grid in (tables.latencies(summaries, intervals=False), tables.counts(summaries), tables.deadlines(summaries)):
+        if grid.rows:
+            tables.show(grid, console)
     for line in tables.faults(summaries):
         console.print(line, soft_wrap=True)
     for caution in warnings.of(run, summaries):
         console.print(f"warning: {caution.line}", style="yellow", soft_wrap=True)
-    console.print(f"Figures (PNG, SVG, PDF): {bundle / derived.FIGURES}/", soft_wrap=True)
+    console.print(
+        f"Figures (PNG, SVG, PDF): {bundle / derived.FIGURES}/  Report: {bundle / derived.REPORT}", soft_wrap=True
+    )
+
+
+@app.command(name="report")
+def report_command(bundle: BundleArgument = LATEST) -> None:
+    """Write report.html, one page that opens from disk and fetches nothing, and the files that summarise writes."""
+    run = _open(bundle)
+    derived.write(run, statistics.summarise(run), run.folder)
+    _console().print(str(bundle / derived.REPORT), soft_wrap=True)
 
 
 @app.command(name="verify")

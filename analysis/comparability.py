@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What differs between two selections: what forbids a comparison, and what it is about."""
 
 from collections.abc import Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares two bundles, or two parts of one: B is faster than A, slower, no different, or it cannot be told.
 
 A statistic is taken of each repetition, since cycles inside one are not independent, and averaged over repetitions;
@@ -88,14 +89,39 @@ def compare(a: Selection, b: Selection, *, margin: float = MARGIN, force: bool =
     if (obstacles := comparability.obstacles(a, b, pairs)) and not force:
         reasons = "; ".join(obstacles)
         raise BundleError(f"{a.text} and {b.text} are not comparable: {reasons}; --force compares them anyway")
-    measured = [own for cells in pairs if (own := _measure(a.bundle, b.bundle, cells)).names]
+    measured = _measured(a.bundle, b.bundle, pairs)
     if not measured:
         raise BundleError(f"{a.text} and {b.text}: nothing to compare; each needs 2 counted repetitions with answers")
-    seed = tuple(sorted(int(side.bundle.plan["seed"]) for side in (a, b)))
-    judged = inference.differences([own.sides for own in measured], seed)
-    claims = (claim for own, found in zip(measured, judged, strict=True) for claim in _claims(own, found, margin))
+    claims = _judged(a.bundle, b.bundle, measured, margin)
     differences = tuple(obstacles + comparability.changes(a, b, pairs))
-    return Comparison(a, b, tuple(claims), differences, tuple(_notes(a, b, measured)))
+    return Comparison(a, b, claims, differences, tuple(_notes(a, b, measured)))
+
+
+def arms(bundle: Bundle, margin: float = MARGIN) -> tuple[Claim, ...]:
+    """Every further arm of a bundle against the first one at the same scenario, interval and QoS; none without arms.
+
+    All are judged together. That they share the first arm makes the intervals wider than need be, if anything (Šidák
+    1967).
+    """
+    first: dict[tuple[str, int, int], Cell] = {}
+    pairs = []
+    for cell in bundle.cells:
+        own = first.setdefault((cell.scenario, cell.interval_ms, cell.qos), cell)
+        if own is not cell and own.board == cell.board:
+            pairs.append((own, cell))
+    return _judged(bundle, bundle, _measured(bundle, bundle, pairs), margin)
+
+
+def _measured(a: Bundle, b: Bundle, pairs: Sequence[tuple[Cell, Cell]]) -> list[_Measured]:
+    return [own for cells in pairs if (own := _measure(a, b, cells)).names]
+
+
+def _judged(a: Bundle, b: Bundle, measured: Sequence[_Measured], margin: float) -> tuple[Claim, ...]:
+    if not measured:
+        return ()
+    seed = tuple(sorted(int(bundle.plan["seed"]) for bundle in (a, b)))
+    found = inference.differences([own.sides for own in measured], seed)
+    return tuple(claim for own, of in zip(measured, found, strict=True) for claim in _claims(own, of, margin))
 
 
 def _measure(a: Bundle, b: Bundle, cells: tuple[Cell, Cell]) -> _Measured:

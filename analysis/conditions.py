@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run was done on and under, in the few words that figures, tables and the report carry."""
 
 from collections.abc import Iterable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The counted cycles of a cell, in order, and what follows: latency, its variation, reordering, missed deadlines."""
 
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from analysis.distribution import Distribution, Integers
 METRICS = ("T", "R", "O", "T_intended")
 """`T_intended` runs from the time planned, so that a sender that falls behind cannot hide it (coordinated omission:
 Tene 2013, "How not to measure latency")."""
+
+TIMES = ("intended_ns", "received_ns")
 
 MISSING = np.iinfo(np.int64).min
 
@@ -34,6 +37,7 @@ class Cycles:
     """
 
     repetition: Integers
+    intended_ns: Integers
     received_ns: Integers
     latencies_us: dict[str, Integers]
     status: npt.NDArray[np.str_]
@@ -86,13 +90,14 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
     key = [pl.col(name) == getattr(cell, name) for name in CELL_KEY]
     rows = (
         bundle.samples.filter(*key, ~pl.col("warmup"), pl.col("repetition").is_in(counted))
-        .select("repetition", "sequence", "received_ns", "status", **_latencies())
+        .select("repetition", "sequence", "intended_ns", "received_ns", "status", **_latencies())
         .collect(engine="streaming")
     )
     cycles = _in_order(rows.filter(pl.col("status") != "duplicate"))
-    columns = {name: cycles[name].fill_null(MISSING).to_numpy() for name in ("received_ns", *METRICS)}
+    columns = {name: cycles[name].fill_null(MISSING).to_numpy() for name in (*TIMES, *METRICS)}
     return Cycles(
         repetition=cycles["repetition"].to_numpy(),
+        intended_ns=columns.pop("intended_ns"),
         received_ns=columns.pop("received_ns"),
         latencies_us=columns,
         status=cycles["status"].to_numpy(),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files that analysis adds to a bundle, any number of times, the same bytes each time."""
 
 import shutil
@@ -5,20 +6,22 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from analysis import checksums, conditions, figures, summary, tables, warnings
+from analysis import checksums, conditions, figures, report, summary, tables, warnings
 from analysis.bundle import Bundle
 from analysis.statistics import CellSummary
 
 FIGURES = "figures"
 SUMS = "derived.SHA256SUMS"
-FILES = ("summary.csv", "table.md", "report.html")
+REPORT = "report.html"
+FILES = ("summary.csv", "table.md", REPORT)
 
 
 def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> None:
-    """summary.csv, table.md and figures/ into `target`, in place of earlier ones, and their checksums."""
+    """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
     shutil.rmtree(target / FIGURES, ignore_errors=True)
     (target / "summary.csv").write_text(summary.render(summaries), encoding="utf-8")
     (target / "table.md").write_text(table(bundle, summaries), encoding="utf-8")
+    (target / REPORT).write_text(report.render(bundle, summaries), encoding="utf-8")
     for plot in figures.of_bundle(bundle, summaries):
         figures.save(plot, target / FIGURES)
     checksums.write(target, SUMS, files(target))

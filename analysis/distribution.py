@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Latencies of one cell as counts of distinct values by repetition: exact, and small whatever the number of samples.
 
 Latencies are whole microseconds, so ten million samples hold only some thousands of distinct values. Everything that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cumulative distributions as figures for papers: PNG, SVG and PDF, the same bytes each time.
 
 Left, the distribution function on linear axes: where most answers lie. Right, its complement on logarithmic axes: the
@@ -185,7 +186,7 @@ def _draw_curve(body: Axes, tail: Axes, curve: Curve, colour: str, line: object)
     body.plot(np.insert(x, 0, x[0]), np.insert(below, 0, 0), drawstyle="steps-post", label=label, **style)
     tail.plot(x, beyond, drawstyle="steps-pre", **style)
     tail.plot(x[-1:], beyond[-1:], marker="o", markersize=2.5, color=colour)
-    if len(distribution.repetitions) >= bootstrap.MINIMUM_REPETITIONS:
+    if has_band(distribution):
         at, low, high = band(distribution, curve.seed)
         body.fill_between(at / 1000, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
         tail.fill_between(at / 1000, 1 - high, 1 - low, step="post", color=colour, alpha=0.16, linewidth=0)
@@ -194,6 +195,11 @@ def _draw_curve(body: Axes, tail: Axes, curve: Curve, colour: str, line: object)
 def _samples(curve: Curve) -> str:
     lost = f", {curve.lost:,} lost" if curve.lost else ""
     return f"n = {curve.distribution.total:,}{lost}"
+
+
+def has_band(distribution: Distribution) -> bool:
+    """Whether there are repetitions enough for one."""
+    return len(distribution.repetitions) >= bootstrap.MINIMUM_REPETITIONS
 
 
 def band(distribution: Distribution, seed: tuple[int, ...]) -> tuple[Integers, Floats, Floats]:

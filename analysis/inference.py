@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether two sets of repetitions differ: a permutation test over repetitions, and intervals that agree with it.
 
 The repetition is the unit: cycles inside one share their luck. Under the null hypothesis the labels A and B mean

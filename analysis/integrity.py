@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a bundle agrees with itself: samples with bundle.json, counts with their sum, O with T − R.
 
 Statistics are refused where it does not (`BundleError`); `verify` lists every finding.

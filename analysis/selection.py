@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names a part of a bundle on the command line: `PATH`, `PATH#ARM`, `PATH#scenario=2,interval_ms=20,qos=0,arm=fifo`."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From samples to the figures of each cell: what tables, plots, report and comparison all start from."""
 
 import math

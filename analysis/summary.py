@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`summary.csv`: every statistic of every cell, as docs/bundle.md specifies it."""
 
 import csv

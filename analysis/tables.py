@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of a bundle, in Markdown for a file and by rich for a terminal: ours above the thesis', in ms."""
 
 from collections.abc import Iterator, Sequence
@@ -103,28 +104,30 @@ def markdown(grid: Grid) -> str:
 
 
 def show(grid: Grid, console: Console) -> None:
-    """Prints the table; what all rows share goes into its title, what the row above says is not repeated."""
-    shared = [i for i in range(grid.labels - 1) if len({row[i] for row in grid.rows}) == 1]
-    title = ", ".join([grid.title, *(f"{grid.header[i]} {grid.rows[0][i]}" for i in shared)])
+    """Prints the table, compact."""
+    grid = compact(grid)
     table = Table(
-        title=title,
-        box=box.SIMPLE_HEAD,
-        title_justify="left",
-        title_style="bold",
-        pad_edge=False,
+        title=grid.title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False,
         collapse_padding=True,
-    )
-
-    keep = [i for i in range(len(grid.header)) if i not in shared]
-    for i in keep:
-        table.add_column(grid.header[i], justify="left" if i < grid.labels else "right", no_wrap=True)
-    above: tuple[str, ...] = ()
+    )  # fmt: skip
+    for i, name in enumerate(grid.header):
+        table.add_column(name, justify="left" if i < grid.labels else "right", no_wrap=True)
     for row in grid.rows:
-        same = row[: grid.labels - 1] == above[: grid.labels - 1]
-        cells = ["" if same and i < grid.labels - 1 else row[i] for i in keep]
-        table.add_row(*cells, style="dim" if THESIS in row else None)
-        above = row
+        table.add_row(*row, style="dim" if THESIS in row else None)
     console.print(table)
+
+
+def compact(grid: Grid) -> Grid:
+    """What all rows share goes into the title, and what the row above says is not repeated; the last label stays."""
+    names = grid.labels - 1
+    shared = [i for i in range(names) if len({row[i] for row in grid.rows}) == 1]
+    keep = [i for i in range(len(grid.header)) if i not in shared]
+    title = ", ".join([grid.title, *(f"{grid.header[i]} {grid.rows[0][i]}" for i in shared)])
+    rows = []
+    for above, row in zip(((), *grid.rows), grid.rows, strict=False):
+        repeats = above[:names] == row[:names]
+        rows.append(tuple("" if repeats and i < names else row[i] for i in keep))
+    return Grid(title, tuple(grid.header[i] for i in keep), grid.labels - len(shared), tuple(rows))
 
 
 def _cell(summary: CellSummary) -> tuple[str, ...]:

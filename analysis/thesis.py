@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The thesis' published latencies, to stand beside ours, and which of them contradict themselves."""
 
 import csv

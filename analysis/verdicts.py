@@ -1,37 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts in words: one sentence a pair of cells and metric, for the terminal and the report."""
 
 import itertools
 from collections.abc import Sequence
 
 from analysis.compare import FASTER, SAME, SLOWER, UNKNOWN, Claim
+from analysis.findings import rough
 
 NAMES = {"avg": "mean", "p50": "median"}
 
 
 def sentences(claims: Sequence[Claim]) -> list[str]:
     """What was found of T, R and O in each pair of cells."""
-    grouped = itertools.groupby(claims, key=lambda claim: (claim.cells, claim.metric))
-    return [_sentence(metric, list(own)) for (_, metric), own in grouped]
+    return [f"{own[0].metric} ({_cells(own[0])}): {about('B', own)}." for own in grouped(claims)]
 
 
-def _sentence(metric: str, claims: Sequence[Claim]) -> str:
-    cells = " → ".join(dict.fromkeys(cell.label for cell in claims[0].cells))
-    parts = [part for verdict in (SLOWER, FASTER, SAME, UNKNOWN) if (part := _part(verdict, claims))]
-    return f"{metric} ({cells}): {'; '.join(parts)}."
+def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
+    """The claims of each pair of cells and metric together."""
+    return [list(own) for _, own in itertools.groupby(claims, key=lambda claim: (claim.cells, claim.metric))]
 
 
-def _part(verdict: str, claims: Sequence[Claim]) -> str:
+def about(name: str, claims: Sequence[Claim]) -> str:
+    """What the claims say of B; `name` is how it is called, nothing where that is clear."""
+    return "; ".join(part for verdict in (SLOWER, FASTER, SAME, UNKNOWN) if (part := _part(name, verdict, claims)))
+
+
+def _cells(claim: Claim) -> str:
+    return " → ".join(dict.fromkeys(cell.label for cell in claim.cells))
+
+
+def _part(name: str, verdict: str, claims: Sequence[Claim]) -> str:
     own = [claim for claim in claims if claim.verdict == verdict]
     if not own:
         return ""
     if verdict in {SLOWER, FASTER}:
-        amounts = ", ".join(
-            f"{_name(c)} by {abs(c.difference_us) / 1000:.3f} ms "
-            f"[{min(abs(c.low_us), abs(c.high_us)) / 1000:.3f}, {max(abs(c.low_us), abs(c.high_us)) / 1000:.3f}]"
-            for c in own
-        )
-        return f"B is {verdict}: {amounts}"
+        words = f"{name} is {verdict}: " if name else f"{verdict}, "
+        return words + ", ".join(_amount(claim) for claim in own)
     return f"{verdict} in {', '.join(_name(c) for c in own)}"
+
+
+def _amount(claim: Claim) -> str:
+    low, high = sorted((abs(claim.low_us), abs(claim.high_us)))
+    return f"{_name(claim)} by {rough(abs(claim.difference_us))} ms [{rough(low)}, {rough(high)}]"
 
 
 def _name(claim: Claim) -> str:

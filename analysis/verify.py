@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a bundle is what its run left behind, and whether its tables and figures follow from its samples.
 
 Every finding is one line that says where and what. A bundle verifies when there are none.

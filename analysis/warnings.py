@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that can be wrong with a result without making it unreadable, and what to do about each."""
 
 import itertools
@@ -13,6 +14,7 @@ from analysis.bootstrap import MINIMUM_REPETITIONS
 from analysis.bundle import Bundle, Repetition
 from analysis.statistics import PERCENTILES, CellSummary, supported
 
+NAMED = 3
 SPREAD = 0.10
 TREND = 0.05
 FLOOR = 3.0
@@ -24,15 +26,18 @@ class Kind(Enum):
     """What is told, and the remedy."""
 
     ENDED_EARLY = ("the run is {status}: {reason}", "run it again; until then these are the repetitions it finished")
-    REFUSED = ("{count} repetitions refused: {reason}", "`make doctor` says what this host lacks")
-    NOISY = ("{count} of {total} counted repetitions are noisy: {reason}", "run it again on a quieter host")
-    PROOF = ("{knob} on {service} has no proof in {count} repetitions", "do not attribute anything to it; run it again")
-    BROKEN = ("{knob} on {service} did not hold in {count} repetitions", "do not attribute anything to it")
+    REFUSED = ("repetitions refused: {count} of {total}: {reason}", "`make doctor` says what this host lacks")
+    NOISY = ("noisy repetitions: {count} of {total} counted: {reason}", "run it again on a quieter host")
+    PROOF = (
+        "{knob} on {service} has no proof in {count} of {total} repetitions",
+        "do not attribute anything to it; run it again",
+    )
+    BROKEN = ("{knob} on {service} did not hold in {count} of {total} repetitions", "do not attribute anything to it")
     NO_INTERVAL = (
-        "{count} repetitions: too few for intervals",
+        "too few repetitions for intervals: {count}",
         f"set REPETITIONS=10; intervals need {MINIMUM_REPETITIONS}, verdicts 4 on each side",
     )
-    NO_P99 = ("{count} answers support no p99", "raise MESSAGES or REPETITIONS: p99 needs 299 answers, p99.9 2995")
+    NO_P99 = ("too few answers for p99: {count}", "raise MESSAGES or REPETITIONS: p99 needs 299, p99.9 2995")
     SPREAD = (
         "repetitions disagree: their medians of T vary by {percent:.0f} % (standard deviation)",
         "trust the intervals, not the averages; a quieter host, or more REPETITIONS",
@@ -65,14 +70,15 @@ class Caution:
     text: str
 
     @property
-    def remedy(self) -> str:
-        """What to do about it."""
-        return str(self.kind.value[1])
+    def advice(self) -> str:
+        """What to do about it, as a sentence."""
+        remedy = self.kind.value[1]
+        return f"{remedy[0].upper()}{remedy[1:]}."
 
     @property
     def line(self) -> str:
         """As printed."""
-        return f"{self.about}: {self.text}. {self.remedy[0].upper()}{self.remedy[1:]}."
+        return f"{self.about}: {self.text}. {self.advice}"
 
 
 def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> tuple[Caution, ...]:
@@ -82,7 +88,13 @@ def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> tuple[Caution, ...]:
     merged: dict[tuple[Kind, str], list[str]] = {}
     for caution in itertools.chain(run, cells):
         merged.setdefault((caution.kind, caution.text), []).append(caution.about)
-    return tuple(Caution(kind, "; ".join(about), text) for (kind, text), about in merged.items())
+    return tuple(Caution(kind, _names(about), text) for (kind, text), about in merged.items())
+
+
+def _names(about: Sequence[str]) -> str:
+    if len(about) <= NAMED:
+        return "; ".join(about)
+    return f"{about[0]} and {len(about) - 1} more cells"
 
 
 def _tell(kind: Kind, about: str, **values: object) -> Caution:
@@ -96,7 +108,9 @@ def _of_run(bundle: Bundle) -> Iterator[Caution]:
         yield _tell(Kind.ENDED_EARLY, name, status=bundle.status, reason=reason)
     refused = [r for r in bundle.repetitions if r.validity == "refused"]
     if refused:
-        yield _tell(Kind.REFUSED, name, count=len(refused), reason=_first_reason(refused))
+        yield _tell(
+            Kind.REFUSED, name, count=len(refused), total=len(bundle.repetitions), reason=_first_reason(refused)
+        )
     counted = [r for r in bundle.repetitions if r.counted]
     noisy = [r for r in counted if r.validity == "noisy"]
     if noisy:
@@ -107,13 +121,16 @@ def _of_run(bundle: Bundle) -> Iterator[Caution]:
 
 def _proofs(bundle: Bundle) -> Iterator[Caution]:
     """A knob that was requested needs a proof that holds in each counted repetition."""
-    missing: dict[tuple[Kind, str], dict[str, int]] = {}
+    found: dict[tuple[str, str], list[bool | None]] = {}
     for _, service, knob, holds in integrity.proofs(bundle):
-        if not holds:
-            services = missing.setdefault((Kind.PROOF if holds is None else Kind.BROKEN, knob), {})
-            services[service] = services.get(service, 0) + 1
-    for (kind, knob), services in missing.items():
-        yield _tell(kind, bundle.name, knob=knob, service=", ".join(services), count=max(services.values()))
+        found.setdefault((knob, service), []).append(holds)
+    lacking: dict[tuple[Kind, str, int, int], list[str]] = {}
+    for (knob, service), held in found.items():
+        for kind, count in ((Kind.PROOF, held.count(None)), (Kind.BROKEN, held.count(False))):
+            if count:
+                lacking.setdefault((kind, knob, count, len(held)), []).append(service)
+    for (kind, knob, count, total), services in lacking.items():
+        yield _tell(kind, bundle.name, knob=knob, service=", ".join(services), count=count, total=total)
 
 
 def _of_cell(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from experiments import path
+
 SCHEMA_VERSION = 1
 
 SAMPLES = pa.schema([
@@ -31,7 +33,13 @@ RESOURCES = pa.schema([
     )),
 ])  # fmt: skip
 
-_CHECKED = ("bundle.json", "samples.parquet", "resources.parquet", "compose.yml")
+PATH = pa.schema([
+    ("scenario", pa.string()), ("arm", pa.string()), ("interval_ms", pa.int64()), ("qos", pa.int64()),
+    ("repetition", pa.int64()), ("sequence", pa.int64()), ("warmup", pa.bool_()),
+    *((name, pa.float64()) for name in path.PARTS), ("o_us", pa.int64()),
+])  # fmt: skip
+
+_CHECKED = ("bundle.json", "samples.parquet", "resources.parquet", "path.parquet", "compose.yml")
 
 
 def utc_now() -> str:
@@ -50,7 +58,7 @@ class BundleWriter:
             "schema_version": SCHEMA_VERSION, "name": name, "status": "partial", "reason": "not ended",
             "started_utc": utc_now(), "ended_utc": None, **facts, "repetitions": [],
         }  # fmt: skip
-        self._samples, self._resources = SAMPLES.empty_table(), RESOURCES.empty_table()
+        self._samples, self._resources, self._path = SAMPLES.empty_table(), RESOURCES.empty_table(), PATH.empty_table()
         self.add_samples([])
         self.save()
         latest = results / "latest"
@@ -68,6 +76,11 @@ class BundleWriter:
         table = pa.Table.from_pylist([row | {"order": order} for row in rows], RESOURCES)
         self._resources = pa.concat_tables([self._resources, table]).combine_chunks()
         self._write("resources.parquet", self._resources)
+
+    def add_path(self, rows: list[dict[str, Any]]) -> None:
+        """Append one repetition's split of O."""
+        self._path = pa.concat_tables([self._path, pa.Table.from_pylist(rows, PATH)]).combine_chunks()
+        self._write("path.parquet", self._path)
 
     def _write(self, name: str, table: pa.Table) -> None:
         scratch = self.folder / f".{name}"

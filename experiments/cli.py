@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import os
 import secrets
@@ -19,8 +20,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, doctor, plan, variables
+from experiments import bench, doctor, plan, replay, variables
 from experiments.errors import TestbedError
+from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
 from experiments.placements import docker as docker_placement
 from experiments.placements.host import HostStand
@@ -47,6 +49,18 @@ def run(scenario: Annotated[str, typer.Argument(help="Its number; see `scenarios
     placement, notice = _placement(settings)
     planned = plan.of_scenario(scenario, settings, secrets.token_hex(4), placement)
     raise typer.Exit(_run(planned, given, notice)[0])
+
+
+@app.command("path")
+def run_path(
+    scenario: Annotated[str, typer.Argument(help="Its number; see `scenarios`.")], swaps: Swaps = None
+) -> None:
+    """Split O along the path: run a scenario with a capture at the broker. Its latencies are not for comparison."""
+    given = variables.given(swaps or [], os.environ)
+    settings = variables.Settings.parse(given | {"PLACEMENT": "docker"})
+    planned = plan.of_scenario(scenario, settings, secrets.token_hex(4))
+    planned = dataclasses.replace(planned, name=f"path-{scenario}", captured=True)
+    raise typer.Exit(_run(planned, given, None)[0])
 
 
 @app.command("all")
@@ -76,16 +90,42 @@ def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")],
     raise typer.Exit(_run(planned, given, notice)[0])
 
 
-def _run(planned: plan.Plan, given: dict[str, str], notice: str | None) -> tuple[int, Path]:
-    stands = {cell.placement: _stand(cell.placement, planned.settings.broker) for cell in planned.cells}
+@app.command("replay")
+def run_again(bundle: Annotated[Path, typer.Argument(help="The folder of the run to repeat.")]) -> None:
+    """Run a bundle's plan again; what this host cannot match is named first."""
+    recorded = replay.Recorded.read(bundle)
+    planned = recorded.plan(secrets.token_hex(4))
+    console = Console(highlight=False)
+    for difference in recorded.differences():
+        _say(console, f"testbed: cannot be matched here: {difference}")
+    pinned: dict[str, str] = {}
+    if any(cell.placement == "docker" for cell in planned.cells):
+        docker_placement.require(None)
+        pinned = replay.present(docker.from_env(), recorded.image_ids())
+        for service in sorted(set(recorded.image_ids()) - set(pinned)):
+            _say(console, f"testbed: cannot be matched here: the image of {service}; the current one is used")
+    command = ["make", "replay", f"BUNDLE={bundle}"]
+    raise typer.Exit(_run(planned, {}, recorded.facts.get("notice"), command, pinned)[0])
+
+
+def _run(
+    planned: plan.Plan,
+    given: dict[str, str],
+    notice: str | None,
+    command: list[str] | None = None,
+    pinned: dict[str, str] | None = None,
+) -> tuple[int, Path]:
+    stands = {cell.placement: _stand(cell.placement, planned.settings.broker, pinned) for cell in planned.cells}
     for cell in planned.cells:
         stands[cell.placement].check(cell.conditions)
     console = Console(highlight=False)
     if notice:
         _say(console, f"testbed: {notice}")
+    if any(isinstance(knob, Flags) for cell in planned.cells for _, asked in cell.conditions.knobs for knob in asked):
+        _say(console, f"testbed: {NOTICE}")
     settings = planned.settings
     with _alone():
-        command = ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
+        command = command or ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
         runner = Runner(planned, stands, RESULTS, command, notice)
         _say(
             console,
@@ -170,8 +210,8 @@ def _placement(settings: variables.Settings) -> tuple[str, str | None]:
     return ("docker", None) if lacking is None else ("host", f"placement host (plain processes): {lacking}")
 
 
-def _stand(placement: str, broker: str | None) -> Stand:
-    return docker_placement.require(broker) if placement == "docker" else HostStand(broker)
+def _stand(placement: str, broker: str | None, pinned: dict[str, str] | None = None) -> Stand:
+    return docker_placement.require(broker, pinned) if placement == "docker" else HostStand(broker)
 
 
 def _say(console: Console, line: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import docker
@@ -38,6 +38,10 @@ class Images:
     environment: dict[str, str]
     references: dict[str, str]
     origin: str
+
+    def replaced(self, pinned: dict[str, str]) -> Images:
+        """The same, but for services that must run an image given by its id."""
+        return replace(self, references=self.references | pinned)
 
     def record(self, engine: docker.DockerClient) -> dict[str, dict[str, str]]:
         """Give `images` in bundle.json: what will really run."""

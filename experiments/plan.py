@@ -49,10 +49,7 @@ class Conditions:
 
     def record(self) -> dict[str, dict[str, str]]:
         """Give `knobs` in bundle.json: by service, what was asked of which field."""
-        return {
-            service: {"priority" if knob.field == "scheduling" else knob.field: str(knob) for knob in asked}
-            for service, asked in self.knobs
-        }
+        return {service: {knob.field: str(knob) for knob in asked} for service, asked in self.knobs}
 
 
 @dataclass(frozen=True)
@@ -91,6 +88,8 @@ class Plan:
     cells: list[Cell]
     settings: Settings
     run: str
+    captured: bool = False
+    """Split O by a capture; the latencies of such a run are not for comparison."""
 
     def order(self) -> list[tuple[int, int]]:
         """(cell, repetition) pairs: every cell once per round, in seeded random order.
@@ -122,7 +121,7 @@ class Plan:
         settings = self.settings
         return {
             "seed": settings.seed, "messages": settings.messages, "repetitions": settings.repetitions,
-            "warmup": settings.warmup, "timeout_ms": settings.timeout_ms, "run": self.run,
+            "warmup": settings.warmup, "timeout_ms": settings.timeout_ms, "run": self.run, "captured": self.captured,
             "cells": [cell.record(index) for index, cell in enumerate(self.cells)], "order": self.order(),
         }  # fmt: skip
 
@@ -163,12 +162,21 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
         _contention(scenario, settings),
         _knobs(scenario, settings.priority or ("published" if published else None)),
     )
+    _require_services(conditions)
     qos_answer = 0 if published and settings.qos_answer is None else settings.qos_answer
     return [
         Cell(number, interval_ms, qos, qos if qos_answer is None else qos_answer, conditions, arm, placement)
         for interval_ms in settings.intervals or scenario.intervals_ms
         for qos in settings.qos or scenario.qos
     ]
+
+
+def _require_services(conditions: Conditions) -> None:
+    """A knob on what does not run would be a label without a fact; raise BadInputError."""
+    services = conditions.services()
+    for service, asked in conditions.knobs:
+        if service not in services:
+            raise BadInputError("PRIORITY", f"{service}={knobs.record(asked)}", f"here run only {', '.join(services)}")
 
 
 def _board(scenario: Scenario, settings: Settings, placement: str) -> Board:

@@ -29,11 +29,20 @@ def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[
             continue
         observed = kind.observed(state)
         requested = str(knob) if knob else "untouched"
-        proof = _proof(service, field, requested, observed, holds=observed == expected)
-        if field == "scheduling":
+        holds = knob.agrees(observed) if knob else observed == expected
+        proof = _proof(service, field, requested, observed, holds=holds)
+        if field == "priority":
             proof["observed"]["threads"] = state["threads"]
         proofs.append(proof | {"expected": expected})
     return proofs
+
+
+def of_rt_budget(service: Service, state: State, budget_us: int) -> list[Proof]:
+    """Prove the real-time budget a second of a service's group; nothing to prove where the kernel keeps none."""
+    held_us = state.get("rt_budget_us")
+    if not budget_us or held_us is None:
+        return []
+    return [_proof(service, "rt budget", f"{budget_us} us", f"{held_us} us", holds=held_us == budget_us)]
 
 
 def of_configuration(state: State, expected: str) -> list[Proof]:
@@ -74,7 +83,8 @@ def problems(proofs: list[Proof]) -> list[str]:
 
 REMEDY = "`make doctor` tells what this host can do"
 REMEDIES = {
-    "scheduling": "a real-time policy needs CAP_SYS_NICE and, with RT_GROUP_SCHED, cgroup v1; see `make doctor`",
+    "priority": "a real-time policy needs CAP_SYS_NICE and, with RT_GROUP_SCHED, cgroup v1; see `make doctor`",
+    "rt budget": "another program changed it meanwhile; without it the kernel stops the service's threads",
     "weight": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "quota": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "tcp": "the broker or a client does not honour TCP=…; choose the other value, or another BROKER",

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments import disturbance, host, noise, proof
+from experiments import disturbance, host, noise, path, proof
 from experiments.bundle import BundleWriter, utc_now
 from experiments.disturbance import Disturbance
 from experiments.errors import RefusedError, TestbedError
@@ -25,6 +25,7 @@ from experiments.progress import RunProgress
 from experiments.samples import counts, samples
 from experiments.witness import Witness
 
+CAPTURE_TIMEOUT_S = 60.0
 
 RERUNS_IN_VAIN = 2
 """Re-runs in a row that were noisy again, after which a host counts as noisy for good."""
@@ -38,6 +39,8 @@ class Repetition:
     entry: dict[str, Any]
     rows: list[list[Any]] = field(default_factory=list)
     resources: list[dict[str, Any]] = field(default_factory=list)
+    messages: list[list[Any]] = field(default_factory=list)
+    """What the capture saw pass, in a run that has one."""
 
 
 class Runner:
@@ -159,6 +162,7 @@ class Runner:
         disturbing = Disturbance(stand, conditions.contention, self._plan.run, self._capacity(cell))
         stand.fresh_broker()
         stand.apply(conditions)
+        capture = stand.capture() if self._plan.captured else None
         disturbing.begin()
         witness = Witness(stand, conditions)
         job = self._plan.job(cell, entry["repetition"])
@@ -166,6 +170,9 @@ class Runner:
             stand.channel("control-loop"), job, running.rows, lambda t_us: progress.samples(cell, t_us), witness
         )
         told = disturbing.end()
+        if capture:
+            capture.send(b"stop")
+            running.messages = capture.receive(CAPTURE_TIMEOUT_S)["messages"]
         entry["control_loop"] = _loop_facts(done)
         entry["noise"] = witness.noise | {"observer_cpu_percent": witness.observer_cpu_percent}
         entry["proofs"] = [
@@ -204,6 +211,9 @@ class Runner:
             reasons = noise.reasons(entry["noise"], contended=running.cell.conditions.contention is not None)
             entry |= {"validity": "noisy" if reasons else "valid", "reasons": reasons}
         self.bundle.add_samples(rows)
+        if self._plan.captured:
+            seen = path.passed(running.messages, entry["repetition"])
+            self.bundle.add_path([parts for row in rows if (parts := path.split(row, seen))])
         self.bundle.add_resources(entry["order"], running.resources)
         self._entries().append(entry)
         self.bundle.save()

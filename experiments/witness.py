@@ -50,10 +50,12 @@ class Witness:
         after = self._prove(self.stand.pids())
         sampled = ask(do="stop")
         self._elapsed_s = time.monotonic() - self._began_s
-        self.proofs = [
-            before if now["holds"] or now["knob"] == NoDelay.field else now
-            for before, now in zip(self.proofs, after, strict=True)
-        ]
+        # By name, for a service that ended meanwhile has one proof only: that it does not run.
+        failed = {
+            (now["service"], now["knob"]): now for now in after if not now["holds"] and now["knob"] != NoDelay.field
+        }
+        kept = [failed.pop((before["service"], before["knob"]), before) for before in self.proofs]
+        self.proofs = [*kept, *failed.values()]
         self.resources, self.cpu_s = sampled["rows"], sampled["cpu_s"]
         self.observer_cpu_percent = round(100 * sampled.get("observer_cpu_s", 0.0) / self._elapsed_s, 3)
         self.noise = self._noise()
@@ -79,7 +81,10 @@ class Witness:
         proofs = [
             entry
             for name, state in states.items()
-            for entry in proof.of_service(self.stand.service(name), state, asked.get(name, ()))
+            for entry in (
+                *proof.of_service(self.stand.service(name), state, asked.get(name, ())),
+                *proof.of_rt_budget(self.stand.service(name), state, self.stand.rt_budget_us(self.conditions, name)),
+            )
         ]
         return proofs + proof.of_configuration(states["broker"], self.stand.broker_configuration())
 

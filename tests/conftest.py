@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from stand import Program, Responder, RunningBroker, Runner, Script, ScriptedPort
+from stand import Program, Responder, Runner, RunningBroker, Script, ScriptedPort
 
 from experiments.placements import docker as docker_placement
 

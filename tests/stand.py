@@ -68,6 +68,7 @@ class RunningBroker:
     def __init__(self, folder: Path, broker: Broker | None = None, *, nodelay: bool = True) -> None:
         self.port = free_port()
         broker = broker or brokers.on_this_host()
+        self.kind = broker.kind
         self._command = broker.host_command(self.port, nodelay=nodelay, folder=folder)
         self._log = folder / "broker.log"
         self.start()
@@ -207,7 +208,7 @@ class ScriptedPort:
     def _readable(self) -> int:
         count = array.array("i", [0])
         fcntl.ioctl(self.slave, termios.FIONREAD, count)
-        return count[0]
+        return int(count[0])
 
 
 def reply(request_id: int, temperature_centi: int) -> bytes:
@@ -308,8 +309,10 @@ class Runner:
         until_s = time.monotonic() + LOCK_PATIENCE_S
         while True:
             process = self.start("run", *arguments)
-            if eventually(lambda: self.bundle.exists() or process.poll(), "a bundle", LOCK_PATIENCE_S) is True:
-                return process
+            while process.poll() is None:
+                if self.bundle.exists():
+                    return process
+                time.sleep(0.01)
             said, _ = process.communicate()
             assert "another run is measuring" in said, said
             assert time.monotonic() < until_s, said

@@ -62,8 +62,9 @@ class Flood(Contention):
         """Give the job of this level."""
         if self.level == "saturate":
             return {"run": run, **_CALIBRATED, "saturate": True}
-        if capacity is None:
+        if not self.needs_capacity():
             return {"run": run, **PUBLISHED}
+        assert capacity is not None
         return {"run": run, **_CALIBRATED, "rate": round(capacity * int(self.level[:-1]) / 100, 1)}
 
     def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:

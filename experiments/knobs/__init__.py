@@ -41,6 +41,8 @@ class Knob:
     field: ClassVar[str]
     """What of the kernel's state it sets; also its name in proofs."""
     containers_only: ClassVar[bool] = False
+    variable: ClassVar[str] = "PRIORITY"
+    """The variable it is asked for by."""
 
     def __init_subclass__(cls) -> None:
         if "kind" in cls.__dict__:
@@ -64,6 +66,10 @@ class Knob:
         """What `observed` must give once the knob has taken."""
         raise NotImplementedError
 
+    def agrees(self, observed: Any) -> bool:
+        """Say whether `observed` is what was asked for."""
+        return bool(observed == self.expected())
+
     @classmethod
     def observed(cls, state: State) -> Any:
         """Give the field as the kernel holds it, in the form of `expected`."""
@@ -76,7 +82,7 @@ class Knob:
 
     def bad(self, allowed: str) -> BadInputError:
         """Make the error for a wrong argument."""
-        return BadInputError("PRIORITY", str(self), allowed)
+        return BadInputError(self.variable, str(self), allowed)
 
     def whole(self, low: int, high: int) -> int:
         """Read the argument as a whole number within bounds; raises BadInputError."""
@@ -99,6 +105,9 @@ def parse(text: str) -> dict[str, tuple[Knob, ...]]:
             example = "say e.g. broker=fifo:90,control-loop=none, or none, or published"
             raise BadInputError("PRIORITY", text, f"{example}; services are {', '.join(SERVICES)}, each once")
         found[service] = tuple(one(word) for word in words.split("+"))
+        for knob in found[service]:
+            if knob.variable != "PRIORITY":
+                raise BadInputError("PRIORITY", part, f"that is {knob.variable}={knob}, and for all services alike")
         fields = [knob.field for knob in found[service]]
         if len(set(fields)) != len(fields):
             raise BadInputError("PRIORITY", part, "these set the same thing twice; keep one of them")
@@ -111,8 +120,10 @@ def one(text: str) -> Knob:
     kinds = REGISTRY.all()
     if kind not in kinds:
         raise BadInputError(
-            "PRIORITY", text, f"allowed are {', '.join(kinds)} (e.g. fifo:90, nice:-10, cpus:0, quota:0.5)"
-        )
+            "PRIORITY", text,
+            f"allowed are {', '.join(name for name in kinds if kinds[name].variable == 'PRIORITY')} "
+            "(e.g. fifo:90, nice:-10, cpus:0, quota:0.5)",
+        )  # fmt: skip
     knob = kinds[kind](argument)
     knob.check()
     return knob

@@ -17,10 +17,11 @@ class Affinity(Knob):
     field = "affinity"
 
     def check(self) -> None:
-        """CPUs that this machine has."""
-        if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", self.argument) or not self._cpus() <= os.sched_getaffinity(0):
-            here = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-            raise self.bad(f"cpus takes CPUs of this host ({here}), e.g. cpus:0")
+        """CPUs that this machine has, each range from the lower to the higher."""
+        here = os.sched_getaffinity(0)
+        well_formed = re.fullmatch(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*", self.argument)
+        if not well_formed or not all(part and part <= here for part in self._parts()):
+            raise self.bad(f"cpus takes CPUs of this host ({','.join(map(str, sorted(here)))}), e.g. cpus:0")
 
     def compose(self) -> dict[str, Any]:
         """Compose's name for it."""
@@ -46,8 +47,8 @@ class Affinity(Knob):
         return service.cpus
 
     def _cpus(self) -> set[int]:
-        cpus: set[int] = set()
-        for part in self.argument.split(","):
-            first, _, last = part.partition("-")
-            cpus |= set(range(int(first), int(last or first) + 1))
-        return cpus
+        return set().union(*self._parts())
+
+    def _parts(self) -> list[set[int]]:
+        bounds = [part.partition("-") for part in self.argument.split(",")]
+        return [set(range(int(first), int(last or first) + 1)) for first, _, last in bounds]

@@ -11,7 +11,7 @@ from experiments.knobs import Knob, Service, State
 class Scheduling(Knob):
     """All threads of a service must agree; one that does not is an answer of its own."""
 
-    field = "scheduling"
+    field = "priority"
 
     @classmethod
     def observed(cls, state: State) -> Any:

@@ -15,6 +15,12 @@ class NoDelay(Knob):
 
     kind = "nodelay"
     field = "tcp"
+    variable = "TCP"
+
+    def check(self) -> None:
+        """It has no argument."""
+        if self.argument:
+            raise self.bad(f"{self.kind} takes no value")
 
     def expected(self) -> Any:
         """On every connection."""

@@ -43,15 +43,12 @@ class Cgroup:
         folder = self.folder("cpu")
         return [] if folder is None else [int(line) for line in (folder / "cgroup.procs").read_text().split()]
 
-    def cpu_weight(self) -> int | None:
-        """CPU weight on version 1's scale (cpu.shares, 1024 by default); None: not to be read.
-
-        Version 2's cpu.weight w maps to shares s by s = 2 + (w - 1) * 262142 / 9999, runc's own formula inverted.
-        """
-        if self.is_v1("cpu"):
-            return _whole(self._v1["cpu"] / "cpu.shares")
-        weight = _whole(self._v2 / "cpu.weight") if self._v2 else None
-        return None if weight is None else 2 + (weight - 1) * 262142 // 9999
+    def cpu_weight(self) -> tuple[str, int] | None:
+        """CPU weight as `shares` (version 1, 1024 by default) or `weight` (version 2, 100); None: it has none."""
+        name, file = ("shares", "cpu.shares") if self.is_v1("cpu") else ("weight", "cpu.weight")
+        folder = self.folder("cpu")
+        value = None if folder is None else _whole(folder / file)
+        return None if value is None else (name, value)
 
     def cpu_quota(self) -> float | None:
         """CPUs' worth of time allowed; None: no limit."""

@@ -12,10 +12,8 @@ import errno
 import os
 import socket
 import stat
+from pathlib import Path
 from typing import Any
-
-_GAP = 64
-"""Closed descriptors in a row after which no open one is expected."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # the same number on every architecture, as all system calls since 424
@@ -27,20 +25,23 @@ def connections(pid: int) -> list[dict[str, Any]]:
     pidfd = os.pidfd_open(pid)
     try:
         # Descriptors are tried, not listed: /proc/PID/fd opens to the process's own user only.
-        fd = last = 0
-        while fd <= last + _GAP:
+        for fd in range(_slots(pid)):
             copy = _LIBC.syscall(_PIDFD_GETFD, pidfd, fd, 0)
             number = ctypes.get_errno()
             if copy >= 0:
-                last = fd
                 connection = _connection(copy)
                 found += [connection] if connection else []
             elif number != errno.EBADF:
                 raise OSError(number, f"pidfd_getfd: {os.strerror(number)}")
-            fd += 1
     finally:
         os.close(pidfd)
     return found
+
+
+def _slots(pid: int) -> int:
+    """No descriptor of the process is as high as this: FDSize of proc_pid_status(5)."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("FDSize:"))
 
 
 def _connection(copy: int) -> dict[str, Any] | None:

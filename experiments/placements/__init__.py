@@ -67,6 +67,8 @@ class Stand:
     def __init__(self) -> None:
         self.host_cpus, self.pi_cpus = cpu_sets()
         self._channels: dict[str, Channel] = {}
+        self._touched: set[str] = set()
+        """Services on whose processes `apply` set something."""
 
     def check(self, conditions: Conditions) -> None:
         """Raise BadInputError where these conditions cannot be had here. Starts nothing."""
@@ -82,6 +84,10 @@ class Stand:
 
     def fresh_broker(self) -> None:
         """Replace the broker by a new one without any state."""
+        raise NotImplementedError
+
+    def capture(self) -> Channel:
+        """Start a capture at the present broker; see `clients.capture`."""
         raise NotImplementedError
 
     def restart(self, service: str) -> None:
@@ -113,16 +119,26 @@ class Stand:
         cpus = self.pi_cpus if name in ON_THE_PI else self.host_cpus
         return Service(name, tuple(int(cpu) for cpu in cpus.split(",")))
 
+    def rt_budget_us(self, conditions: Conditions, service: str) -> int:
+        """Give a service's share of the real-time budget a second; 0 where it has none, or no group of its own."""
+        real_time = [
+            name
+            for name, asked in conditions.knobs
+            for knob in asked
+            if any(setting in REAL_TIME for setting, _ in knob.settings())
+        ]
+        return RT_BUDGET_US // len(real_time) if self.containers and service in real_time else 0
+
     def apply(self, conditions: Conditions) -> None:
         """Set what is set on running processes; raise RefusedError with the reason and the remedy."""
         pids = self.pids()
         wanted = [(service, knob) for service, asked in conditions.knobs for knob in asked if knob.settings()]
-        real_time = [service for service, knob in wanted if any(name in REAL_TIME for name, _ in knob.settings())]
         for service, knob in wanted:
             if service not in pids:
                 raise RefusedError(f"{service}={knob}: this stand has no {service}")
+            self._touched.add(service)
             for setting, value in knob.settings():
-                budget_us = RT_BUDGET_US // len(real_time) if setting in REAL_TIME and self.containers else 0
+                budget_us = self.rt_budget_us(conditions, service) if setting in REAL_TIME else 0
                 reply = self.channel("observer").ask(
                     do="apply", pid=pids[service], setting=setting, value=value,
                     containers=self.containers, rt_budget_us=budget_us,

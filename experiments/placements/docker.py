@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from experiments.plan import Conditions
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
 LABEL = "testbed.run"
-ATTACHED = ("control-loop", "observer", "flooder")
+ATTACHED = ("control-loop", "observer", "flooder", "capture")
 _ECHO_PORT = 7007
 
 
@@ -61,9 +62,11 @@ class DockerStand(Stand):
     name = "docker"
     containers = True
 
-    def __init__(self) -> None:
+    def __init__(self, pinned: dict[str, str] | None = None) -> None:
+        """Use these images, by service and id, instead of our current ones."""
         super().__init__()
         self._engine = docker.from_env()
+        self._pinned = pinned or {}
         self._folder = Path()
         self._project = ""
         self._environment: dict[str, str] = {}
@@ -79,7 +82,7 @@ class DockerStand(Stand):
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
         self._folder, self._project = folder, f"testbed-{run}"
-        found = images.ensure(self._engine)
+        found = images.ensure(self._engine).replaced(self._pinned)
         self._environment = os.environ | found.environment | {
             "TESTBED_PROJECT": self._project, "TESTBED_RUN": run,
             "HOST_CPUS": self.host_cpus, "PI_CPUS": self.pi_cpus,
@@ -105,8 +108,11 @@ class DockerStand(Stand):
         self._environment |= {"TCP": conditions.tcp, "BOARD": conditions.board.kind}
         self._compose("config", "--output", str(self._folder / "compose.yml"))
         services = ["observer", *conditions.services()]
+        # What was set on a running process, and its group's real-time budget, is undone only by a new container.
+        kept = set(services) - self._touched
+        self._touched.clear()
         for container in self._containers():
-            if container.labels["com.docker.compose.service"] not in services:
+            if container.labels["com.docker.compose.service"] not in kept:
                 container.remove(force=True)
         self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
         self._attach()
@@ -120,13 +126,25 @@ class DockerStand(Stand):
         """Restart its container: it persists nothing, so the new process knows nothing of the old."""
         broker = self._container("broker")
         # It has no state to save and paho sees the reset at once: no reason to wait for a graceful end.
-        broker.kill("KILL")
+        with contextlib.suppress(docker.errors.APIError):  # it is dead already: the repetition before lost it
+            broker.kill("KILL")
         broker.start()
 
     def broker_configuration(self) -> str:
         """Give the file that the Compose file mounts for this TCP option."""
         assert self._conditions is not None
         return (ROOT / "compose" / "broker" / f"{self._conditions.tcp}.conf").read_text()
+
+    def capture(self) -> Channel:
+        """Start a capture in the present broker's network namespace; it ends with its reply to `stop`."""
+        self._compose("up", "--detach", "--no-build", "--pull", "never", "--no-deps", "--force-recreate", "capture")
+        container = self._container("capture")
+        while b"capturing" not in container.logs():
+            if container.status == "exited":
+                raise StandError("the capture did not start; see logs/capture.log")
+            time.sleep(0.02)
+            container.reload()
+        return _AttachedChannel("capture", container, self._folder / "logs" / "capture.log")
 
     def pids(self) -> dict[str, int]:
         """Ask the engine: process ids as the host sees them."""
@@ -168,7 +186,7 @@ class DockerStand(Stand):
     def _attach(self) -> None:
         for container in self._containers():
             service = container.labels["com.docker.compose.service"]
-            if service in ATTACHED and self._attached.get(service) != container.id:
+            if service in ATTACHED and service != "capture" and self._attached.get(service) != container.id:
                 self._attached[service] = str(container.id)
                 self._channels[service] = _AttachedChannel(service, container, self._folder / "logs" / f"{service}.log")
 
@@ -183,6 +201,8 @@ class DockerStand(Stand):
         wishes += [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
         for service, extra in wishes:
             services[service] = services.get(service, {}) | extra
+        for service, image_id in self._pinned.items():
+            services[service] = {"image": image_id} | services.get(service, {})
         if any("ulimits" in extra for extra in services.values()) and not self._may_raise_rtprio():
             for extra in services.values():
                 extra.pop("ulimits", None)
@@ -190,13 +210,17 @@ class DockerStand(Stand):
 
     def _may_raise_rtprio(self) -> bool:
         """Try `--ulimit rtprio`: an engine without CAP_SYS_RESOURCE cannot start a container that has it."""
+        trial = self._engine.containers.create(
+            "testbed/client", entrypoint="true", network_mode="none",
+            labels={LABEL: "trial", "com.docker.compose.project": self._project},
+            ulimits=[docker.types.Ulimit(name="rtprio", soft=90, hard=90)],
+        )  # fmt: skip
         try:
-            self._engine.containers.run(
-                "testbed/client", entrypoint="true", remove=True, network_mode="none",
-                ulimits=[docker.types.Ulimit(name="rtprio", soft=90, hard=90)],
-            )  # fmt: skip
+            trial.start()
         except docker.errors.APIError:
             return False
+        finally:
+            trial.remove(force=True)
         return True
 
     def _containers(self) -> list[Container]:
@@ -248,14 +272,14 @@ def compose_version() -> str | None:
     return done.stdout.strip() or None
 
 
-def require(broker: str | None) -> DockerStand:
-    """Give the placement, or say what it lacks; raise BadInputError."""
+def require(broker: str | None, pinned: dict[str, str] | None = None) -> DockerStand:
+    """Give the placement, on these images if any are pinned, or say what it lacks; raise BadInputError."""
     if broker is not None and not brokers.parse(broker).in_docker:
         raise BadInputError("BROKER", broker, "it has no image here; leave BROKER out, or say PLACEMENT=host")
     lacking = engine_answers()
     if lacking:
         raise BadInputError("PLACEMENT", "docker", f"{lacking}; `make engine`, or say PLACEMENT=host")
-    return DockerStand()
+    return DockerStand(pinned)
 
 
 def leftover_projects(engine: docker.DockerClient) -> set[str]:

@@ -105,6 +105,10 @@ class HostStand(Stand):
             where = client[:4] if contention.service == "flooder" else []
             start(contention.service, [*contention.host_program(), *contention.arguments(), *where])
 
+    def capture(self) -> Channel:
+        """Refuse: on loopback every frame passes twice."""
+        raise BadInputError("PLACEMENT", "host", "a capture needs the broker's own network; say PLACEMENT=docker")
+
     def restart(self, service: str) -> None:
         """Nothing that runs as a plain process ends by itself."""
         raise NotImplementedError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bundles shared by the tests of analysis."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bundles made to order, strictly as docs/bundle.md says: what `experiments` would write, with known latencies."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bundles complete, partial, refused and damaged: read, or one line that says what is wrong."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparisons of bundles, as a user types them."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts of distinct values give what the samples themselves would."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the figures draw, point by point."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts on known truth: no false alarm beyond what is promised, and true shifts found."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a bundle's rows to the statistics of its cells."""
 
 from pathlib import Path

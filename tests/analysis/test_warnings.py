@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each warning is given when it applies, and only then."""
 
 from collections.abc import Callable
@@ -62,5 +63,5 @@ def test_every_warning_carries_a_remedy_and_what_several_cells_share_is_told_onc
     run = read(synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=2, messages=400)))
     lines = [caution.line for caution in warnings.of(run, statistics.summarise(run))]
     (line,) = lines
-    assert line.startswith("scenario 1, 20 ms, QoS 0; scenario 1, 10 ms, QoS 0: 2 repetitions: too few for intervals. ")
+    assert line.startswith("scenario 1, 20 ms, QoS 0; scenario 1, 10 ms, QoS 0: too few repetitions for intervals: 2. ")
     assert line.endswith("Set REPETITIONS=10; intervals need 3, verdicts 4 on each side.")

@@ -21,7 +21,11 @@ LONG = ("PLACEMENT=host", "REPETITIONS=500", "MESSAGES=20", "INTERVALS=5")
 
 @pytest.mark.parametrize(
     ("scenario", "swaps", "board"),
-    [("1", ["QOS=0,2"], "model"), ("0", ["TIMEOUT_MS=2000"], "none"), ("1", ["BROKER=amqtt", "DEVICE=none", "QOS=2"], "none")],
+    [
+        ("1", ["QOS=0,2"], "model"),
+        ("0", ["TIMEOUT_MS=2000"], "none"),
+        ("1", ["BROKER=amqtt", "DEVICE=none", "QOS=2"], "none"),
+    ],
 )
 def test_a_run_leaves_a_complete_bundle_of_ok_samples(
     runner: Runner, scenario: str, swaps: list[str], board: str
@@ -103,7 +107,7 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_a_readable_bundle(runner: Runn
     check_bundle(runner.bundle)
 
 
-def test_a_second_run_on_the_same_host_is_refused(runner: Runner, tmp_path: Path) -> None:
+def test_a_second_run_on_the_same_host_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "mqtt-contention-testbed.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(

@@ -121,7 +121,8 @@ def test_the_99th_percentile_of_whole_hundreds_is_no_rounding_error_off(hundreds
 
 
 def test_lateness_leaves_out_what_was_not_sent_warm_up_and_duplicates() -> None:
-    rows = late_rows([1, 2, 3]) + [
+    rows = [
+        *late_rows([1, 2, 3]),
         {"intended_ns": 0, "sent_ns": None, "warmup": False, "status": "lost"},
         {"intended_ns": 0, "sent_ns": 10**9, "warmup": True, "status": "ok"},
         {"intended_ns": 0, "sent_ns": 10**9, "warmup": False, "status": "duplicate"},

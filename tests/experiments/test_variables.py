@@ -64,7 +64,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(command: Command, name: str
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
     assert err.startswith(f"testbed: {name}=")
-    assert value.split("=")[-1] in err
+    assert value.rsplit("=", maxsplit=1)[-1] in err
     assert allowed in err
 
 
@@ -108,7 +108,8 @@ def test_the_lists_can_be_read_anywhere(command: Command, listing: str) -> None:
 @pytest.mark.parametrize(
     ("makeflags", "found"),
     [
-        ("", {}), ("rR", {}), (" -- INTERVALS=20", {"INTERVALS": "20"}), ("-j2 -- QOS=0,1 SEED=7", {"QOS": "0,1", "SEED": "7"}),
+        ("", {}), ("rR", {}), (" -- INTERVALS=20", {"INTERVALS": "20"}),
+        ("-j2 -- QOS=0,1 SEED=7", {"QOS": "0,1", "SEED": "7"}),
         (" --jobserver-auth=3,4 -j -- TCP=nagle", {"TCP": "nagle"}), (" -- INTERVAL=20", {"INTERVAL": "20"}),
         (" -- PYTHON=python3.12 VENV=/tmp/v", {}),
     ],
@@ -118,10 +119,8 @@ def test_makes_command_line_is_read_from_makeflags(makeflags: str, found: dict[s
 
 
 def test_a_word_of_ours_beats_make_and_make_beats_the_environment() -> None:
-    environment = {"QOS": "0", "SEED": "1", "MESSAGES": "5", "MAKEFLAGS": " -- SEED=2 MESSAGES=6"}
-    del environment["SEED"]
-    environment["SEED"] = "2"  # make exports what its command line sets
-    environment["MESSAGES"] = "6"
+    # make exports what its command line sets.
+    environment = {"QOS": "0", "SEED": "2", "MESSAGES": "6", "MAKEFLAGS": " -- SEED=2 MESSAGES=6"}
     assert variables.given(["MESSAGES=7"], environment) == {"QOS": "0", "SEED": "2", "MESSAGES": "7"}
 
 
@@ -147,12 +146,13 @@ def test_a_real_make_hands_its_command_line_on(tmp_path: Path, argument: str, to
 @reproducible
 @given(st.sampled_from(sorted(VARIABLES)), st.text(max_size=12))
 def test_whatever_is_given_is_read_or_refused_by_name(name: str, value: str) -> None:
+    refusal = ""
     try:
         settings = Settings.parse({name: value})
-    except BadInputError as error:
-        assert str(error).startswith(f"{name}={value.strip()}"[: len(name) + 1])
-    else:
         assert getattr(settings, name.lower()) is not None
+    except BadInputError as error:
+        refusal = str(error)
+    assert not refusal or refusal.startswith(f"{name}=")
 
 
 def test_a_seed_is_drawn_and_recorded_where_none_is_given() -> None:

@@ -11,7 +11,8 @@ from stand import ROOT
 
 pytestmark = pytest.mark.engine
 
-OBSERVER_CAPABILITIES = ["SYS_NICE", "SYS_PTRACE"]
+CAPABILITIES = {"observer": ["SYS_NICE", "SYS_PTRACE"], "capture": ["NET_RAW"]}
+"""What sets and reads knobs, and what captures packets, cannot do without; nothing else has any."""
 
 
 def test_the_stand_is_valid_for_use_by_hand() -> None:
@@ -33,7 +34,7 @@ def test_no_service_can_write_its_image_or_gain_rights(by_hand_compose: dict[str
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert not service.get("privileged"), name
-        assert service.get("cap_add", []) == (OBSERVER_CAPABILITIES if name == "observer" else []), name
+        assert service.get("cap_add", []) == CAPABILITIES.get(name, []), name
         assert service.get("pid") != "host" or name == "observer", name
         assert service["pids_limit"] <= 256, name
 

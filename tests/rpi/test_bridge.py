@@ -40,9 +40,9 @@ def model(program: Start) -> str:
     return board.said("ready ").split()[1]
 
 
-def client_of(broker: RunningBroker) -> Client:
+def client_of(broker: RunningBroker, qos: int = 0) -> Client:
     client = Client(broker.port)
-    client.subscribe(answer_topic(RUN))
+    client.subscribe(answer_topic(RUN), qos)
     return client
 
 
@@ -87,10 +87,12 @@ def test_the_answer_comes_at_the_qos_that_the_request_asks_for(
     bridge: Callable[..., Program], broker: RunningBroker, qos: int, qos_answer: int
 ) -> None:
     bridge("--board", "none")
-    client = client_of(broker)
+    client = client_of(broker, qos_answer)
+    # aMQTT delivers at the QoS of the subscription, whatever the message was sent at.
+    reached = 2 if broker.kind == "amqtt" else qos
     for sequence in range(3):
         answer = ask(client, sequence, qos=qos, qos_answer=qos_answer)
-        assert (answer.outcome, answer.board, answer.qos_request) == ("ok", "none", qos)
+        assert (answer.outcome, answer.board, answer.qos_request) == ("ok", "none", reached)
 
 
 def test_the_answer_goes_to_the_run_that_asked(bridge: Callable[..., Program], broker: RunningBroker) -> None:

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What disturbs: which levels there are, what each is asked to do, and when it fell short and refuses the repetition."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from stand import ROOT
+
+from clients.flood import duration_s
+from clients.flood_job import FloodJob
+from experiments import contentions
+from experiments.contentions import Achieved, Contention
+from experiments.contentions.mqtt_stresser import MqttStresser
+from experiments.errors import BadInputError
+
+RUN = "0123abcd"
+LEVELS = {"flood": ["published", "saturate", "1%", "50%", "100%"]}
+BAD_LEVELS = ["0%", "101%", "50", "%", "-5%", "5.5%", "hard", "published "]
+
+
+def contention(name: str, level: str = "") -> Contention:
+    found = contentions.parse(name, level)
+    assert found is not None
+    return found
+
+
+def job(level: str, capacity: float | None = None, kind: str = "flood") -> dict[str, Any]:
+    asked = contention(kind, level).job(RUN, capacity)
+    assert asked is not None
+    FloodJob(**json.loads(json.dumps(asked)))  # the flooder takes it
+    return asked
+
+
+@pytest.mark.parametrize("kind", sorted(contentions.REGISTRY.all()))
+def test_every_kind_is_read_and_says_its_name_and_level(kind: str) -> None:
+    for level in LEVELS.get(kind, [""]):
+        assert str(contention(kind, level)) == (f"{kind}:{level}" if level else kind)
+
+
+def test_the_kinds_are_those_of_the_help() -> None:
+    assert set(contentions.REGISTRY.all()) == {"cpu", "flood", "io", "memory", "mqtt-stresser", "slow-consumer"}
+    assert contentions.parse("none") is None
+
+
+def test_an_unknown_contention_is_refused_with_those_there_are() -> None:
+    with pytest.raises(
+        BadInputError, match="^CONTENTION=earthquake: allowed are none, cpu, flood, io, memory"
+    ) as caught:
+        contentions.parse("earthquake")
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("level", BAD_LEVELS)
+def test_a_bad_level_is_refused_with_those_there_are(level: str) -> None:
+    with pytest.raises(BadInputError, match="allowed are published, saturate, .*such as 50%") as caught:
+        contentions.parse("flood", level)
+    assert str(caught.value).startswith(f"FLOOD={level}: ")
+
+
+def test_the_published_flood_has_the_thesis_options() -> None:
+    words = MqttStresser().arguments()
+    thesis = dict(zip(words[::2], words[1::2], strict=True))
+    asked = job("published")
+    assert (asked["clients"], asked["messages"], asked["rampup_size"]) == tuple(
+        int(thesis[option]) for option in ("-num-clients", "-num-messages", "-rampup-size")
+    )
+    assert (asked["rampup_delay_s"], asked["global_timeout_s"], asked["timeout_s"]) == tuple(
+        duration_s(thesis[option]) for option in ("-rampup-delay", "-global-timeout", "-timeout")
+    )
+    assert (asked["clients"], asked["messages"]) == (100, 10), "as the thesis' chapter 5 has it"
+    assert not {"rate", "saturate"} & asked.keys()
+
+
+def test_the_stress_has_the_thesis_arguments() -> None:
+    words = contention("cpu").arguments()
+    assert " ".join(words) == "--cpu 3 --io 3 --vm 5 --vm-bytes 128M --timeout 4000s"
+
+
+@pytest.mark.parametrize(("level", "rate"), [("25%", 1000.0), ("50%", 2000.0), ("90%", 3600.0), ("100%", 4000.0)])
+def test_a_percentage_is_of_what_the_broker_takes(level: str, rate: float) -> None:
+    assert contention("flood", level).needs_capacity()
+    assert job(level, 4000.0)["rate"] == rate
+    with pytest.raises(AssertionError):
+        contention("flood", level).job(RUN, None)
+
+
+@pytest.mark.parametrize("level", ["published", "saturate"])
+def test_the_other_levels_need_no_capacity_and_ignore_one(level: str) -> None:
+    assert not contention("flood", level).needs_capacity()
+    assert job(level, None) == job(level, 4000.0)
+    assert "rate" not in job(level)
+
+
+def test_slow_consumers_have_a_job_of_their_own() -> None:
+    assert job("", kind="slow-consumer")["slow_consumers"] > 0
+    assert not contention("slow-consumer").needs_capacity()
+
+
+CPU_BUSY = Achieved(cpu_s=3.9, free_cpu_s=4.0, processes=12, told={})
+FLOODED: dict[str, Any] = {"sent": 2000, "delivered": 1990, "elapsed_s": 1.0, "failed_connects": 0, "disconnects": 0}
+
+
+def flooded(**changes: Any) -> Achieved:
+    return Achieved(1.0, 4.0, 1, FLOODED | changes)
+
+
+def stressed(processes: int, cpu_s: float = 3.9) -> Achieved:
+    return Achieved(cpu_s, 4.0, processes, {})
+
+
+IN_FULL: list[tuple[str, str, Achieved]] = [
+    ("cpu", "", stressed(12)), ("cpu", "", stressed(12, 2.0)), ("memory", "", stressed(5)), ("io", "", stressed(7)),
+    ("io", "", stressed(7, 0.0)), ("flood", "50%", flooded()), ("flood", "50%", flooded(sent=1600)),
+    ("flood", "published", flooded(sent=1)), ("flood", "saturate", flooded(sent=1)),
+    ("slow-consumer", "", flooded(sent=500)), ("mqtt-stresser", "", stressed(4)),
+]  # fmt: skip
+SHORT: list[tuple[str, str, Achieved, str]] = [
+    ("cpu", "", stressed(11), "stress runs 10 of 11 workers; is there memory for them?"),
+    ("memory", "", stressed(1), "stress runs 0 of 4 workers; is there memory for them?"),
+    ("io", "", stressed(6), "stress runs 5 of 6 workers; is there memory for them?"),
+    ("cpu", "", stressed(12, 1.9), "stress used 1.90 of 4.00 free CPU seconds"),
+    ("memory", "", stressed(5, 0.0), "stress used 0.00 of 4.00 free CPU seconds"),
+    ("flood", "50%", flooded(sent=1599), "the flood sent 1599 of 2000 messages a second; ask for a lower FLOOD"),
+    ("flood", "50%", flooded(elapsed_s=2.0), "the flood sent 1000 of 2000 messages a second; ask for a lower FLOOD"),
+    ("flood", "published", flooded(failed_connects=3), "3 clients of the flood could not connect"),
+    ("flood", "saturate", flooded(disconnects=2), "the broker dropped 2 clients of the flood"),
+    ("slow-consumer", "", flooded(sent=399), "the flood sent 399 of 500 messages a second; ask for a lower FLOOD"),
+    ("slow-consumer", "", flooded(failed_connects=1), "1 clients of the flood could not connect"),
+    ("mqtt-stresser", "", stressed(4, 0.0), "mqtt-stresser used no CPU at all; see logs/flooder.log"),
+]
+
+
+def shortfall(kind: str, level: str, achieved: Achieved) -> str | None:
+    disturbing = contention(kind, level)
+    return disturbing.shortfall(achieved, disturbing.job(RUN, 4000.0))
+
+
+@pytest.mark.parametrize(("kind", "level", "achieved"), IN_FULL)
+def test_a_contention_that_did_as_asked_counts(kind: str, level: str, achieved: Achieved) -> None:
+    assert shortfall(kind, level, achieved) is None
+
+
+@pytest.mark.parametrize(("kind", "level", "achieved", "why"), SHORT)
+def test_a_contention_that_fell_short_refuses_the_repetition(
+    kind: str, level: str, achieved: Achieved, why: str
+) -> None:
+    assert shortfall(kind, level, achieved) == why
+
+
+def test_every_kind_was_tried_both_ways() -> None:
+    kinds = set(contentions.REGISTRY.all())
+    assert {kind for kind, *_ in IN_FULL} == {kind for kind, *_ in SHORT} == kinds
+
+
+def test_what_it_achieved_is_recorded_beside_what_was_asked() -> None:
+    disturbing = contention("flood", "50%")
+    asked = disturbing.job(RUN, 4000.0)
+    record = disturbing.record(flooded(), asked)
+    assert json.loads(json.dumps(record)) == record
+    assert (record["kind"], record["level"], record["asked"]) == ("flood", "50%", asked)
+    assert FLOODED.items() <= record.items()
+    stress = contention("cpu").record(CPU_BUSY, None)
+    assert (stress["cpu_seconds"], stress["processes"], stress["level"]) == (3.9, 12, None)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "io", "memory"])
+def test_stress_understands_the_arguments(kind: str) -> None:
+    image = subprocess.run(["docker", "image", "inspect", "testbed/stressor"], capture_output=True, check=False)
+    if image.returncode:
+        pytest.skip("the image testbed/stressor is not built")
+    words = [*contention(kind).arguments(), "--dry-run"]
+    done = subprocess.run(
+        ["docker", "run", "--rm", "--network", "none", "testbed/stressor", *words],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    workers = contentions.REGISTRY.all()[kind].workers  # type: ignore[attr-defined]
+    assert (
+        sum(int(words[words.index(option) + 1]) for option in ("--cpu", "--io", "--vm", "--hdd") if option in words)
+        == workers
+    )
