@@ -23,7 +23,8 @@ MINIMUM_REPETITIONS = 3
 def resample(repetitions: int, seed: tuple[int, ...]) -> Integers:
     """(RESAMPLES, R): how often each repetition is drawn, R draws with replacement each; the same for the same seed."""
     draws = np.random.default_rng(seed).integers(0, repetitions, size=(RESAMPLES, repetitions))
-    return np.stack([(draws == r).sum(axis=1) for r in range(repetitions)], axis=1)
+    cells = draws + repetitions * np.arange(RESAMPLES)[:, None]
+    return np.bincount(cells.ravel(), minlength=RESAMPLES * repetitions).reshape(RESAMPLES, repetitions)
 
 
 def interval(value: Floats, replicates: Floats, repetitions: int) -> tuple[Floats, Floats]:

@@ -33,19 +33,14 @@ class Misses:
 class Cycles:
     """N cycles by repetition and sequence, each array (N,); `MISSING` where there was no answer.
 
-    `latencies_us` holds whole µs by metric; `duplicates` counts answers beyond the first.
+    `latencies_us` holds whole µs by metric, `rows` the number of rows by status, duplicate answers among them.
     """
 
     repetition: Integers
     intended_ns: Integers
     received_ns: Integers
     latencies_us: dict[str, Integers]
-    status: npt.NDArray[np.str_]
-    duplicates: int
-
-    def count(self, status: str) -> int:
-        """The number of cycles that ended so."""
-        return int((self.status == status).sum())
+    rows: dict[str, int]
 
     def latencies(self, metric: str) -> Distribution | None:
         """The distribution of a metric over answered cycles; none where there are no samples of it."""
@@ -60,9 +55,10 @@ class Cycles:
         own = self.latencies_us[metric]
         pairs = (self.repetition[1:] == self.repetition[:-1]) & (own[1:] != MISSING) & (own[:-1] != MISSING)
         steps = np.abs(np.diff(own)[pairs])
-        changes = np.flatnonzero(np.diff(self.repetition[1:][pairs])) + 1
-        starts = np.concatenate([[0], changes]).astype(np.int64)
-        return np.add.reduceat(steps, starts[: len(steps)]), np.diff(np.append(starts, len(steps)))
+        if not len(steps):
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        starts = distribution.clusters(self.repetition[1:][pairs])
+        return np.add.reduceat(steps, starts), np.diff(np.append(starts, len(steps)))
 
     def reordered(self) -> int:
         """Cycles answered after a later one was: reordering as RFC 4737, section 3, counts it."""
@@ -90,18 +86,20 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
     key = [pl.col(name) == getattr(cell, name) for name in CELL_KEY]
     rows = (
         bundle.samples.filter(*key, ~pl.col("warmup"), pl.col("repetition").is_in(counted))
-        .select("repetition", "sequence", "intended_ns", "received_ns", "status", **_latencies())
+        .select("repetition", "sequence", *TIMES, **_latencies(), status=pl.col("status").cast(pl.Categorical))
         .collect(engine="streaming")
     )
-    cycles = _in_order(rows.filter(pl.col("status") != "duplicate"))
+    statuses = dict(rows["status"].cast(pl.String).value_counts().iter_rows())
+    if "duplicate" in statuses:
+        rows = rows.filter(pl.col("status").cast(pl.String) != "duplicate")
+    cycles = _in_order(rows.drop("status"))
     columns = {name: cycles[name].fill_null(MISSING).to_numpy() for name in (*TIMES, *METRICS)}
     return Cycles(
         repetition=cycles["repetition"].to_numpy(),
         intended_ns=columns.pop("intended_ns"),
         received_ns=columns.pop("received_ns"),
         latencies_us=columns,
-        status=cycles["status"].to_numpy(),
-        duplicates=rows.height - cycles.height,
+        rows=statuses,
     )
 
 

@@ -89,23 +89,28 @@ def of_samples(samples_us: Integers) -> Distribution:
 
 
 def of_values(values_us: Integers, repetition: Integers, missing: int) -> Distribution | None:
-    """From samples (N,) and the repetition (N,), ascending, of each; none where every value is `missing`.
-
-    Above `CLUSTERS` repetitions, neighbours are counted together: clusters are independent as repetitions are, and so
-    many are plenty.
-    """
+    """From samples (N,) and the repetition (N,), ascending, of each; none where every value is `missing`."""
     present = values_us != missing
     values, own = (values_us, repetition) if present.all() else (values_us[present], repetition[present])
     if not len(values):
         return None
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(own)) + 1])
-    firsts = starts[:: math.ceil(len(starts) / CLUSTERS)]
+    firsts = clusters(own)
     found = [_tally(part) for part in np.split(values, firsts[1:])]
     distinct = np.unique(np.concatenate([part for part, _ in found]))
     counts = np.zeros((len(found), len(distinct)), dtype=np.int64)
     for row, (part, count) in zip(counts, found, strict=True):
         row[np.searchsorted(distinct, part)] = count
     return Distribution(distinct, counts, own[firsts])
+
+
+def clusters(repetition: Integers) -> Integers:
+    """Where each repetition starts in `repetition` (N,), ascending, N > 0.
+
+    Above `CLUSTERS` repetitions, neighbours are taken together: clusters are independent as repetitions are, and so
+    many are plenty.
+    """
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(repetition)) + 1])
+    return np.asarray(starts[:: math.ceil(len(starts) / CLUSTERS)])
 
 
 def _tally(values: Integers) -> tuple[Integers, Integers]:

@@ -59,8 +59,8 @@ def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
     seed = (int(bundle.plan["seed"]), cell.index)
     found = {metric: distribution for metric in cycles.METRICS if (distribution := own.latencies(metric))}
     estimates = {metric: estimate(found[metric], seed) | _jitter(own, metric, seed) for metric in found}
-    ok, late, lost = (own.count(status) for status in ("ok", "late", "lost"))
-    counts = Counts(ok + late + lost, ok, late, lost, own.duplicates, own.reordered())
+    ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
+    counts = Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered())
     return CellSummary(cell, repetitions, counts, own.misses(bundle.deadline_ms(cell)), found, estimates)
 
 
@@ -88,7 +88,7 @@ def estimate(distribution: Distribution, seed: tuple[int, ...]) -> dict[str, Est
 
 def _jitter(own: cycles.Cycles, metric: str, seed: tuple[int, ...]) -> dict[str, Estimate]:
     sums, numbers = own.variation(metric)
-    if not numbers.sum():
+    if not len(numbers):
         return {}
     return {"jitter": _estimate(partial(weighted_means, sums, numbers), len(sums), seed)}
 

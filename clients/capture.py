@@ -81,9 +81,9 @@ class Dissection:
     def _publish(self, passed_ns: int, direction: str, first: int, body: bytes) -> None:
         try:
             topic, _, payload = packets.read_publish(first, body)
-            kind = topic.rpartition(b"/")[2].decode()
+            kind = topic.split(b"/")[2].decode()
             message = (Request if kind == "request" else Answer).decode(payload)
-        except (packets.PacketError, WireError, UnicodeDecodeError):
+        except (packets.PacketError, WireError, IndexError, UnicodeDecodeError):
             return  # somebody else's message, e.g. the flood's
         self.messages.append((passed_ns, direction, kind, message.repetition, message.sequence))
 

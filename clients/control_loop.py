@@ -125,7 +125,9 @@ class ControlLoop:
             if time.monotonic() > give_up:
                 raise ConnectionLostError(f"broker reached, but no answer from Pi and board within {patience_s:g} s")
             connection.publish(
-                request_topic(job.run), Request(job.run, PROBE_REPETITION, sequence, job.qos_answer).encode(), job.qos
+                request_topic(job.run, job.qos),
+                Request(job.run, PROBE_REPETITION, sequence, job.qos_answer).encode(),
+                job.qos,
             )
             sequence += 1
             until_ns = time.monotonic_ns() + 20_000_000
@@ -149,13 +151,16 @@ class ControlLoop:
 
     def _idle(self, until_ns: int) -> bool:
         now_ns = time.monotonic_ns()
-        if now_ns < self._report_ns or until_ns - now_ns < _REPORT_SLACK_NS or self._schedule is None:
+        if now_ns < self._report_ns or self._schedule is None:
             return True
-        self._report_ns = now_ns + _REPORT_EVERY_NS
-        rows = self._schedule.rows(self._reported, answered_only=True)
-        self._reported += len(rows)
-        self._emit(event="samples", rows=rows)
-        return self._jobs_fd is None or not select.select([self._jobs_fd], [], [], 0)[0]
+        if self._jobs_fd is not None and select.select([self._jobs_fd], [], [], 0)[0]:
+            return False
+        if until_ns - now_ns > _REPORT_SLACK_NS:
+            self._report_ns = now_ns + _REPORT_EVERY_NS
+            rows = self._schedule.rows(self._reported, answered_only=True)
+            self._reported += len(rows)
+            self._emit(event="samples", rows=rows)
+        return True
 
 
 def print_json(**event: Any) -> None:

@@ -75,7 +75,7 @@ class Schedule:
         start_ns = time.monotonic_ns() + 20_000_000
         self.cycles = [Cycle(start_ns + sequence * interval_ns) for sequence in range(total)]
         self.missing = total
-        self._topic = request_topic(self.job.run)
+        self._topic = request_topic(self.job.run, self.job.qos)
 
     def receive(self, answer: Answer, qos_answer: int, received_ns: int) -> None:
         """File an answer under its cycle. `received_ns` is the end of T."""

@@ -34,9 +34,12 @@ class WireError(ValueError):
     """A payload that this version of the wire format does not allow."""
 
 
-def request_topic(run: str) -> str:
-    """Where the requests of a run are published; `+` for the requests of every run."""
-    return f"testbed/{run}/request"
+def request_topic(run: str, qos: int) -> str:
+    """Where the requests of a run are published at a QoS; `+` for the requests of every run.
+
+    A topic of its own for each QoS, for some brokers deliver at the subscription's QoS instead of the message's.
+    """
+    return f"testbed/{run}/request/{qos}"
 
 
 def answer_topic(run: str) -> str:

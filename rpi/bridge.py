@@ -36,8 +36,7 @@ class Bridge:
         while True:
             connection = self._connect()
             try:
-                # At QoS 2 the broker hands each request over at the QoS it was sent with.
-                granted = connection.subscribe(request_topic("+"), 2, timeout_s=5.0)
+                granted = [connection.subscribe(request_topic("+", qos), qos, timeout_s=5.0) for qos in (0, 1, 2)]
                 self._log("connected", granted_qos=granted)
                 self._relay(connection)
             except OSError as error:

@@ -125,7 +125,8 @@ class Responder:
         self._wake, self._stop = os.pipe()
         self._client = Connection("127.0.0.1", port, client_id="responder", nodelay=True, on_message=self._take)
         self._client.open(timeout_s=PATIENCE_S)
-        self._client.subscribe(request_topic("+"), 2, timeout_s=PATIENCE_S)
+        for qos in (0, 1, 2):
+            self._client.subscribe(request_topic("+", qos), qos, timeout_s=PATIENCE_S)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 

@@ -317,7 +317,7 @@ def test_a_lower_qos_than_asked_is_no_connection(scripted: Callable[..., Flooder
 
 
 def test_a_broker_that_refuses_is_asked_until_patience_ends(scripted: Callable[..., Flooder]) -> None:
-    flooder = scripted(echo, "--patience", "200ms", code=5)
+    flooder = scripted(echo, "--patience", "3s", code=5)
     flooder.flood(clients=1, messages=1)
     assert "refused the connection (code 5)" in flooder.end("failed")["reason"]
 

@@ -80,7 +80,7 @@ def test_an_answer_with_one_wrong_field_is_refused(position: int, value: bytes) 
 
 
 def test_topics_are_the_runs_own() -> None:
-    assert (request_topic("0123abcd"), answer_topic("0123abcd")) == (
-        "testbed/0123abcd/request",
+    assert (request_topic("0123abcd", 1), answer_topic("0123abcd")) == (
+        "testbed/0123abcd/request/1",
         "testbed/0123abcd/answer",
     )

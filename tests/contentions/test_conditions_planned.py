@@ -21,7 +21,8 @@ THESIS = {
     "0": ("none", None, (), FOUR, (0,)), "1": ("simavr", None, (), FOUR, (0,)), "2": ("simavr", "cpu", (), FOUR, (0,)),
     "3": ("none", "cpu", (), FOUR, (0,)), "4": ("simavr", "cpu", ("broker",), FOUR, (0,)),
     "5": ("simavr", "cpu", ("broker", "control-loop"), FOUR, (0,)), "6": ("none", "cpu", ("broker",), FOUR, (0,)),
-    "7": ("simavr", "flood:published", (), (20,), (0,)), "8": ("simavr", "flood:published", ("control-loop",), (20,), (0, 1, 2)),
+    "7": ("simavr", "flood:published", (), (20,), (0,)),
+    "8": ("simavr", "flood:published", ("control-loop",), (20,), (0, 1, 2)),
 }  # fmt: skip
 SWEPT = [(study, variable) for study, data in STUDIES.items() for variable in next(iter(data.arms.values()))]
 

@@ -24,7 +24,7 @@ LONG = ("PLACEMENT=host", "REPETITIONS=500", "MESSAGES=20", "INTERVALS=5")
     [
         ("1", ["QOS=0,2"], "model"),
         ("0", ["TIMEOUT_MS=2000"], "none"),
-        ("1", ["BROKER=amqtt", "DEVICE=none", "QOS=2"], "none"),
+        ("1", ["BROKER=amqtt", "DEVICE=none"], "none"),
     ],
 )
 def test_a_run_leaves_a_complete_bundle_of_ok_samples(
