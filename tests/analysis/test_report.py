@@ -118,7 +118,8 @@ def test_it_opens_with_verdicts_and_how_sure_they_are(opened: webdriver.Chrome):
     assert "[" in first
     assert one(opened, ".notice").text == "placement host: no engine"
     assert (
-        "tcp on broker has no proof in 1 repetitions. Do not attribute anything to it" in one(opened, "#warnings").text
+        "tcp on broker has no proof in 1 of 36 repetitions. Do not attribute anything to it"
+        in one(opened, "#warnings").text
     )
 
 
