@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help report bench doctor engine firmware test check clean lock
+.PHONY: help scenarios compare verify replay report bench doctor engine firmware test check clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -20,6 +20,22 @@ scenario-%: $(VENV)/.ready ## run scenario N (0 to 8), print its table, leave re
 
 study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino
 	@$(RUN) -m experiments study $* && $(RUN) -m analysis summarise results/latest
+
+scenarios: $(VENV)/.ready ## all nine scenarios, one overview and the thesis' comparisons (about 30 minutes)
+	@$(RUN) -m experiments all && $(RUN) -m analysis overview $$(cat results/scenarios)
+
+path-%: $(VENV)/.ready ## where the time of scenario N went: a run with a capture at the broker
+	@$(RUN) -m experiments path $* && $(RUN) -m analysis path results/latest
+
+compare: $(VENV)/.ready ## is B faster than A? A=BUNDLE or A=BUNDLE\#ARM, likewise B
+	@$(RUN) -m analysis compare "$(or $(A),results/latest)" "$(or $(B),results/latest)"
+
+verify: $(VENV)/.ready ## check BUNDLE and derive every table and figure of it again, byte for byte
+	@$(RUN) -m analysis verify $(or $(BUNDLE),results/latest)
+
+replay: $(VENV)/.ready ## run the plan of BUNDLE again and say, claim by claim, whether it was reproduced
+	@original=$$(realpath "$(or $(BUNDLE),results/latest)") && $(RUN) -m experiments replay "$$original" && \
+	  $(RUN) -m analysis summarise results/latest >/dev/null && $(RUN) -m analysis reproduced "$$original" results/latest
 
 report: $(VENV)/.ready ## derive tables and figures of BUNDLE (default: the latest) again
 	@$(RUN) -m analysis report $(or $(BUNDLE),results/latest)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: `python -m analysis --help`."""
 
+import collections
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from analysis import calibrate, compare, derived, figures, integrity, statistics, tables, verdicts, verify, warnings
+from analysis import (
+    calibrate,
+    compare,
+    derived,
+    figures,
+    integrity,
+    path,
+    reproduction,
+    statistics,
+    tables,
+    verdicts,
+    verify,
+    warnings,
+)
 from analysis.bundle import Bundle, BundleError, read
 from analysis.selection import select
 
@@ -118,6 +132,53 @@ def compare_command(
         console.print(line, soft_wrap=True)
     for line in found.notes:
         console.print(f"note: {line}.", style="yellow", soft_wrap=True)
+
+
+@app.command()
+def overview(
+    bundles: Annotated[list[Path], typer.Argument(metavar="BUNDLE…", help="The folders of the runs.")],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where table and figures go.")] = Path(
+        "results/overview"
+    ),
+) -> None:
+    """Put several runs into one table beside the thesis' figures, and lay their distributions over each other."""
+    runs = [_open(bundle) for bundle in bundles]
+    summarised = [(run, statistics.summarise(run)) for run in runs]
+    summaries = [summary for _, own in summarised for summary in own]
+    into.mkdir(parents=True, exist_ok=True)
+    grids = (tables.latencies(summaries, intervals=True), tables.counts(summaries))
+    (into / "overview.md").write_text("\n".join(map(tables.markdown, grids)))
+    for plot in figures.overlays(summarised):
+        figures.save(plot, into)
+    console = _console()
+    for grid in (tables.latencies(summaries, intervals=False), tables.counts(summaries)):
+        tables.show(grid, console)
+    for run in runs:
+        console.print(f"scenario {run.name.removeprefix('scenario-')}: {run.status}, {run.folder}", soft_wrap=True)
+    console.print(f"Overview and the thesis' comparisons: {into}/", soft_wrap=True)
+
+
+@app.command(name="path")
+def path_command(bundle: BundleArgument = LATEST) -> None:
+    """Show where the time of O went, in a run of `make path-N`."""
+    split = path.read(_open(bundle))
+    console = _console()
+    tables.show(path.table(split), console)
+    console.print(f"{split.rows.height} cycles seen whole; their parts miss O by {split.worst_us:.1f} µs at the most")
+
+
+@app.command()
+def reproduced(
+    original: Annotated[Path, typer.Argument(help="The bundle that was replayed.")],
+    replay: Annotated[Path, typer.Argument(help="The bundle of the replay.")] = LATEST,
+) -> None:
+    """Say of each claim of a bundle whether its replay reproduced it."""
+    found = list(reproduction.outcomes(_open(original), _open(replay)))
+    console = _console()
+    rows = tuple((own.claim, own.original, own.replay, own.verdict) for own in found)
+    tables.show(tables.Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
+    counts = collections.Counter(own.verdict for own in found)
+    console.print(", ".join(f"{counts[verdict]} {verdict}" for verdict in reproduction.VERDICTS))
 
 
 @app.command(name="calibrate")

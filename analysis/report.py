@@ -109,7 +109,8 @@ def _found(bundle: Bundle, summaries: Sequence[CellSummary], claims: Sequence[co
     picture = glance.render([found.label for found in cells], summaries)
     lists = f'<ul class="found">{judged}</ul>{picture}<ul class="cells">{told}</ul>'
     alone = f'<ul class="found">{told}</ul>{picture}'
-    note = _quiet("In brackets: 95 % intervals across repetitions.")
+    few = " Verdicts need 4 repetitions of each arm." if judged and min(s.repetitions for s in summaries) < 4 else ""
+    note = _quiet(f"In brackets: 95 % intervals across repetitions.{few}")
     return _section("found", "What was found", (lists if judged else alone) + note)
 
 

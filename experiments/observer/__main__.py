@@ -92,7 +92,7 @@ class Observer:
 
     def release(self) -> dict[str, Any]:
         """Put every real-time budget back that outlives our containers."""
-        for file, before in self._raised.items():
+        for file, before in reversed(self._raised.items()):  # a group cannot give up what one below it holds
             try:
                 file.write_text(before)
             except OSError as error:
@@ -111,9 +111,8 @@ class Observer:
     def _give_rt_budget(self, group: Cgroup, budget_us: int) -> None:
         if group.rt_budget_us() is None:
             return  # no budgets per group: the policy alone suffices
-        parent = group.parent_rt_file()
-        if parent is not None:
-            self._raised.setdefault(parent, parent.read_text())
+        for file in group.rt_files_above():
+            self._raised.setdefault(file, file.read_text())
         group.set_rt_budget(budget_us, _PARENT_BUDGET_US)
 
 

@@ -66,22 +66,19 @@ class Cgroup:
         """Real-time budget a second; None: this kernel keeps none per group (or version 2 hides it)."""
         return _whole(self._v1["cpu"] / "cpu.rt_runtime_us") if self.is_v1("cpu") else None
 
-    def set_rt_budget(self, budget_us: int, parent_us: int) -> None:
-        """Give the group a budget, and each group above it at least `parent_us`. Raises OSError."""
-        folder = self._v1["cpu"]
-        above = [group for group in folder.parents if group != ROOT and ROOT in group.parents]
-        for group in reversed(above):
-            file = group / "cpu.rt_runtime_us"
-            if group.parent != ROOT and (_whole(file) or 0) < parent_us:
-                file.write_text(str(parent_us))
-        (folder / "cpu.rt_runtime_us").write_text(str(budget_us))
+    def set_rt_budget(self, budget_us: int, above_us: int) -> None:
+        """Give the group a budget, and each group above it at least `above_us`. Raises OSError."""
+        for file in self.rt_files_above():
+            if (_whole(file) or 0) < above_us:
+                file.write_text(str(above_us))
+        (self._v1["cpu"] / "cpu.rt_runtime_us").write_text(str(budget_us))
 
-    def parent_rt_file(self) -> Path | None:
-        """The file with the budget of the group above, which outlives ours; None where there is none."""
+    def rt_files_above(self) -> list[Path]:
+        """Give the budgets of the groups above, which outlive ours: the highest first, without the root's."""
         if not self.is_v1("cpu"):
-            return None
-        file = self._v1["cpu"].parent / "cpu.rt_runtime_us"
-        return file if file.exists() and file.parent.parent != ROOT else None
+            return []
+        above = [group for group in self._v1["cpu"].parents if ROOT in group.parents and group.parent != ROOT]
+        return [group / "cpu.rt_runtime_us" for group in reversed(above)]
 
 
 def _first(*folders: Path) -> Path | None:

@@ -9,6 +9,7 @@ from trees import GROUP, PID, SCOPE, Tree
 from experiments import knobs
 from experiments.knobs import Service
 from experiments.knobs.weight import Weight
+from experiments.observer.__main__ import Observer
 from experiments.observer.cgroup import Cgroup
 
 
@@ -65,7 +66,7 @@ def test_version_2_reads_weight_and_quota_and_hides_real_time_budgets(tree: Tree
     group = Cgroup(PID)
     assert (group.cpu_weight(), group.cpu_quota()) == (("weight", 625), 0.5)
     assert group.rt_budget_us() is None
-    assert group.parent_rt_file() is None
+    assert group.rt_files_above() == []
 
 
 def test_a_group_without_the_controller_has_no_weight_and_no_limit(tree: Tree) -> None:
@@ -95,18 +96,41 @@ def test_a_weight_is_known_by_either_conversion_to_version_2(tree: Tree, weight:
         assert not asked.agrees(Weight.observed({"weight": Cgroup(PID).cpu_weight()}))
 
 
-@pytest.mark.parametrize("host", ["v1", "hybrid"])
-def test_a_real_time_budget_is_given_from_above_and_the_root_left_alone(tree: Tree, host: str) -> None:
-    folder = getattr(tree, host)()
-    Cgroup(PID).set_rt_budget(400_000, 900_000)
-    budgets = [(group / "cpu.rt_runtime_us").read_text().strip() for group in (folder, *folder.parents[:2])]
-    assert budgets == ["400000", "900000", "0"]
-    parent = Cgroup(PID).parent_rt_file()
-    assert parent == folder.parent / "cpu.rt_runtime_us"
+def budgets(tree: Tree, *groups: str) -> list[str]:
+    return [(tree.cgroup / "cpu" / group / "cpu.rt_runtime_us").read_text().strip() for group in groups]
 
 
-def test_a_parent_that_has_more_keeps_it(tree: Tree) -> None:
-    folder = tree.v1()
-    (folder.parent / "cpu.rt_runtime_us").write_text("950000\n")
-    Cgroup(PID).set_rt_budget(400_000, 900_000)
-    assert (folder.parent / "cpu.rt_runtime_us").read_text() == "950000\n"
+def test_a_real_time_budget_is_given_from_above_put_back_and_the_root_left_alone(tree: Tree) -> None:
+    tree.hybrid()
+    observer = Observer()
+    observer._give_rt_budget(Cgroup(PID), 400_000)
+    assert budgets(tree, "", "docker", GROUP) == ["0", "900000", "400000"]
+    observer.release()
+    assert budgets(tree, "", "docker") == ["0", "0"]
+
+
+def test_every_group_above_gets_its_own_budget_back(tree: Tree) -> None:
+    """As in an engine that runs in a container itself."""
+    inner = "docker/outer/docker/0123abcd"
+    for group, budget_us in (
+        ("docker", "950000"),
+        ("docker/outer", "5000"),
+        ("docker/outer/docker", "0"),
+        (inner, "0"),
+    ):
+        tree.group("cpu/" + group, {"cpu.rt_runtime_us": budget_us})
+    tree.process(cgroup=f"1:cpu:/{inner}\n")
+    observer = Observer()
+    for budget_us in (400_000, 800_000):
+        observer._give_rt_budget(Cgroup(PID), budget_us)
+    above = ("docker", "docker/outer", "docker/outer/docker")
+    assert budgets(tree, *above, inner) == ["950000", "900000", "900000", "800000"]
+    observer.release()
+    assert budgets(tree, *above) == ["950000", "5000", "0"]
+
+
+def test_on_version_2_no_budget_is_touched(tree: Tree) -> None:
+    folder = tree.v2()
+    before = sorted(folder.parent.rglob("*"))
+    Observer()._give_rt_budget(Cgroup(PID), 400_000)
+    assert sorted(folder.parent.rglob("*")) == before

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of O went, from a run with a capture at the broker (`path.parquet`); the parts add up to O."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from analysis.bundle import Bundle, BundleError
+from analysis.tables import Grid, milliseconds
+
+FILE = "path.parquet"
+PARTS = {
+    "client_to_broker_us": "client → broker",
+    "in_broker_request_us": "in the broker",
+    "broker_to_pi_and_back_us": "broker → Pi → broker, less R",
+    "in_broker_answer_us": "in the broker, back",
+    "broker_to_client_us": "broker → client",
+}
+TOLERANCE_US = 50
+"""The most by which a cycle's parts may miss its O."""
+
+_KEYS = ("scenario", "arm", "interval_ms", "qos")
+
+
+@dataclass(frozen=True)
+class Split:
+    """The cycles that were seen whole, and how far their parts are from O at the most (µs)."""
+
+    rows: pl.DataFrame
+    worst_us: float
+
+
+def read(bundle: Bundle) -> Split:
+    """Read the split of a bundle; raises `BundleError` where there is none, or where the parts miss O."""
+    file: Path = bundle.folder / FILE
+    if not file.exists():
+        raise BundleError(f"{bundle.folder}: no {FILE}; the path is split by a run of its own, `make path-1`")
+    try:
+        rows = pl.read_parquet(file).filter(~pl.col("warmup"))
+        worst = rows.select((pl.sum_horizontal(*PARTS) - pl.col("o_us")).abs().max()).item()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise BundleError(f"{file}: damaged: {error}") from None
+    if worst is not None and worst > TOLERANCE_US:
+        raise BundleError(f"{file}: the parts of a cycle miss its O by {worst:.0f} µs, more than {TOLERANCE_US}")
+    return Split(rows, worst or 0.0)
+
+
+def table(split: Split) -> Grid:
+    """Mean (which add up) and 99th percentile (which do not) of each part, by cell."""
+    rows = []
+    for key, cell in sorted(split.rows.group_by(_KEYS)):
+        scenario, arm, interval_ms, qos = map(str, key)
+        for column, name in {**PARTS, "o_us": "O"}.items():
+            values = cell[column]
+            mean, tail = float(values.mean() or 0.0), float(values.quantile(0.99, "linear") or 0.0)  # type: ignore[arg-type]
+            share = 100 * mean / max(float(cell["o_us"].mean() or 0.0), 1e-9)  # type: ignore[arg-type]
+            rows.append(
+                (scenario, arm, interval_ms, qos, name, milliseconds(mean), f"{share:.0f} %", milliseconds(tail))
+            )
+    header = ("scenario", "arm", "interval", "QoS", "part", "mean", "of O", "p99")
+    return Grid("Where the time went, in ms", header, 5, tuple(rows))
