@@ -49,9 +49,8 @@ doctor: $(VENV)/.ready ## what this host can and cannot do, with the remedy for 
 engine: ## install and start Docker Engine, Compose and Buildx (Debian and Ubuntu, as root)
 	@bash compose/host/engine.sh
 
-firmware: ## build sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
-	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else \
-	  docker build --quiet --file compose/board/Dockerfile --target artifacts --output firmware/build .; fi
+firmware: $(VENV)/.ready ## sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
+	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else $(RUN) -m experiments firmware; fi
 
 test: $(VENV)/.ready ## every test this host can run; REQUIRE_ENGINE=1 fails where there is no engine
 	@$(RUN) -m pytest

@@ -20,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, doctor, plan, replay, variables
+from experiments import bench, doctor, images, plan, replay, variables
 from experiments.errors import TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
@@ -185,6 +185,13 @@ def run_bench(swaps: Swaps = None) -> None:
 def examine_host() -> None:
     """Say what this host can and cannot do, with the remedy for each miss."""
     raise typer.Exit(doctor.print_report(Console(highlight=False)))
+
+
+@app.command()
+def firmware() -> None:
+    """Export sketch and simulated board from their image, for DEVICE=simavr in placement host."""
+    docker_placement.require(None)
+    print(f"testbed: sketch and simulator are in {images.export_firmware(docker.from_env())}")
 
 
 @app.command()

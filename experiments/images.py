@@ -75,6 +75,18 @@ def ensure(engine: docker.DockerClient) -> Images:
     return Images(environment, {"broker": broker, **_OURS}, origin)
 
 
+def export_firmware(engine: docker.DockerClient) -> Path:
+    """Take sketch and simulator out of the board's image, to run on this host; returns their folder."""
+    found, target = ensure(engine), ROOT / "firmware" / "build"
+    base = found.environment.get("BASE_IMAGE")
+    _run(
+        ["docker", "build", *(["--build-arg", f"BASE_IMAGE={base}"] if base else []), "--target", "artifacts",
+         "--output", str(target), "--file", "compose/board/Dockerfile", "."],
+        found.environment,
+    )  # fmt: skip
+    return target
+
+
 def obtain(engine: docker.DockerClient, reference: str) -> bool:
     """Say whether a published image is here, after pulling it if need be."""
     return _here(engine, reference) or _pulled(reference)

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from boards import BUILD, REPOSITORY, RunningBoard, make, unavailable
 from hypothesis import settings
 
 # A busy host may take its time over an example.
-settings.register_profile("patient", deadline=None)
+settings.register_profile("patient", deadline=None, derandomize=True)
 settings.load_profile("patient")
 
 
@@ -27,12 +26,9 @@ def simulator() -> Path:
     if shutil.which("avr-gcc") and shutil.which("cc") and all(Path(path).exists() for path in toolchain):
         make("all")
     elif not (board.exists() and (BUILD / "sketch.elf").exists()):
-        base_image = os.environ.get("BASE_IMAGE")
-        command = ["docker", "build", "--target", "artifacts", "--output", str(BUILD)]
-        command += ["--build-arg", f"BASE_IMAGE={base_image}"] if base_image else []
-        command += ["--file", str(REPOSITORY / "compose" / "board" / "Dockerfile"), str(REPOSITORY)]
+        command = [sys.executable, "-m", "experiments", "firmware"]
         try:
-            subprocess.run(command, check=True, capture_output=True, text=True)
+            subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True)
         except (OSError, subprocess.CalledProcessError) as error:
             unavailable(f"no AVR toolchain, and no image to export the simulator from: {error}")
     return board
