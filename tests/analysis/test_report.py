@@ -230,6 +230,8 @@ def test_light_and_dark_and_print_differ(opened: webdriver.Chrome):
     dark = paper()
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert not one(opened, ".controls").is_displayed()
+    resize(opened, 720)
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= 720
     printed = paper()
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
     assert len({light, dark, printed}) == 3
