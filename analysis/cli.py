@@ -16,6 +16,7 @@ from analysis import (
     figures,
     integrity,
     path,
+    proved,
     reproduction,
     statistics,
     tables,
@@ -53,6 +54,9 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     for grid in (tables.latencies(summaries, intervals=False), tables.counts(summaries), tables.deadlines(summaries)):
         if grid.rows:
             tables.show(grid, console)
+    proofs = proved.table(run)
+    tables.show(proved.asked(proofs), console)
+    console.print(f"{len(proofs.rows) - len(proved.asked(proofs).rows)} more fields that nobody set read as untouched.")
     for line in tables.faults(summaries):
         console.print(line, soft_wrap=True)
     for caution in warnings.of(run, summaries):

@@ -12,11 +12,22 @@ from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
-from analysis import checksums, compare, conditions, figures, findings, glance, tables, timeline, verdicts, warnings
+from analysis import (
+    checksums,
+    compare,
+    conditions,
+    figures,
+    findings,
+    glance,
+    proved,
+    tables,
+    timeline,
+    verdicts,
+    warnings,
+)
 from analysis.bundle import Bundle
 from analysis.distribution import Floats
 from analysis.figures import Plot
-from analysis.integrity import proofs
 from analysis.statistics import CellSummary
 from analysis.tables import Grid
 
@@ -238,20 +249,9 @@ def _plain(value: object) -> str:
 
 
 def _proofs(bundle: Bundle) -> str:
-    """How often each knob that a cell sets was read back as requested, over its counted repetitions."""
-    held: dict[tuple[str, str, str], list[bool | None]] = {}
-    cells = {cell.index: cell for cell in bundle.cells}
-    for repetition, service, knob, holds in proofs(bundle):
-        requested = cells[repetition.cell].knobs[service][knob]
-        held.setdefault((service, knob, requested), []).append(holds)
-    rows = tuple(
-        (*key, f"{sum(holds is True for holds in found)} of {len(found)}", "" if all(found) else "not proven")
-        for key, found in held.items()
-    )
-    if not rows:
-        return _quiet("No knob was set, so there is nothing to prove.")
-    grid = Grid("Knobs read back", ("service", "knob", "requested", "as requested, in repetitions", ""), 3, rows)
-    return _grid(grid)
+    """What was asked, what the kernel read, and how often they agreed."""
+    grid = proved.table(bundle)
+    return _grid(grid) if grid.rows else _quiet("No knob was set, so there is nothing to prove.")
 
 
 def _repetitions(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:

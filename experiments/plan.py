@@ -121,7 +121,8 @@ class Plan:
         settings = self.settings
         return {
             "seed": settings.seed, "messages": settings.messages, "repetitions": settings.repetitions,
-            "warmup": settings.warmup, "timeout_ms": settings.timeout_ms, "run": self.run, "captured": self.captured,
+            "warmup": settings.warmup, "timeout_ms": settings.timeout_ms, "deadline_ms": settings.deadline_ms,
+            "run": self.run, "captured": self.captured,
             "cells": [cell.record(index) for index, cell in enumerate(self.cells)], "order": self.order(),
         }  # fmt: skip
 

@@ -42,7 +42,7 @@ class Recorded:
         """Rebuild the plan under a run id of its own; raise BadInputError for what this version does not know."""
         recorded = self.facts["plan"]
         names = ("messages", "repetitions", "warmup", "timeout_ms", "seed")
-        settings = Settings(**{name: recorded[name] for name in names})
+        settings = Settings(**{name: recorded[name] for name in names}, deadline_ms=recorded.get("deadline_ms"))
         try:
             cells = [_cell(cell, self.facts["placement"]) for cell in recorded["cells"]]
         except (KeyError, TypeError) as error:

@@ -72,6 +72,7 @@ VARIABLES = {
     "REPETITIONS": Variable(whole(1, 10_000), "repetitions a cell; default 10"),
     "WARMUP": Variable(whole(0, 10_000), "cycles before them, kept but not counted; default 5"),
     "TIMEOUT_MS": Variable(whole(1, 60_000), "an answer after this is late; default 1000"),
+    "DEADLINE_MS": Variable(whole(1, 60_000), "an answer after this has missed its deadline; default: the interval"),
     "DEVICE": Variable(text, "the board: simavr, model, usb:/dev/ttyUSB0, none"),
     "PLACEMENT": Variable(word("docker", "host"), "docker or host; default: docker where an engine answers"),
     "TCP": Variable(word("nodelay", "nagle"), "Nagle's algorithm off or on, at both clients and the broker"),
@@ -99,6 +100,7 @@ class Settings:
     repetitions: int = 10
     warmup: int = 5
     timeout_ms: int = 1000
+    deadline_ms: int | None = None
     device: str | None = None
     placement: str | None = None
     tcp: str | None = None
