@@ -30,7 +30,7 @@ class NoDelay(Knob):
     def observed(cls, state: State) -> Any:
         """Give `nodelay` or `nagle`, both where connections differ, None without any connection."""
         if "connections_error" in state:
-            return state["connections_error"]
+            return f"unreadable without CAP_SYS_PTRACE ({state['connections_error']})"
         found = sorted({"nodelay" if connection["nodelay"] else "nagle" for connection in state["connections"]})
         return (found[0] if len(found) == 1 else found) if found else None
 

@@ -300,8 +300,7 @@ def test_a_board_that_answers_twice_is_caught(run_here: Callable[..., Run], monk
 
 
 def counted(done: Run) -> list[tuple[int, int | None, str, bool]]:
-    names = ("repetition", "rerun_of", "validity", "counted")
-    return [tuple(repetition[name] for name in names) for repetition in done.repetitions]  # type: ignore[misc]
+    return [(each["repetition"], each["rerun_of"], each["validity"], each["counted"]) for each in done.repetitions]
 
 
 @pytest.fixture

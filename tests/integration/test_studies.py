@@ -54,7 +54,7 @@ class Done:
             row["t_us"] for row in self.samples
             if (row["arm"], row["qos"], row["warmup"]) == (arm, qos, False) and row["status"] in {"ok", "late"}
         ]  # fmt: skip
-        return statistics.median(t_us)
+        return float(statistics.median(t_us))
 
 
 @pytest.fixture

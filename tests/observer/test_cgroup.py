@@ -121,8 +121,8 @@ def test_every_group_above_gets_its_own_budget_back(tree: Tree) -> None:
         tree.group("cpu/" + group, {"cpu.rt_runtime_us": budget_us})
     tree.process(cgroup=f"1:cpu:/{inner}\n")
     observer = Observer()
-    for budget_us in (400_000, 800_000):
-        observer._give_rt_budget(Cgroup(PID), budget_us)
+    for given_us in (400_000, 800_000):
+        observer._give_rt_budget(Cgroup(PID), given_us)
     above = ("docker", "docker/outer", "docker/outer/docker")
     assert budgets(tree, *above, inner) == ["950000", "900000", "900000", "800000"]
     observer.release()

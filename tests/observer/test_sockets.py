@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from stand import ROOT
 
 from experiments.observer import sockets
+
+CONFINED = ROOT / "experiments" / "placements" / "confined.py"
 
 OPENS_MANY_THINGS = """
 import os, socket, sys
@@ -108,3 +113,20 @@ def test_a_process_that_is_gone_is_an_error(other: Process) -> None:
     other.process.communicate()
     with pytest.raises(ProcessLookupError):
         sockets.connections(other.process.pid)
+
+
+def test_a_plain_process_of_the_stand_lets_an_observer_without_privileges_look(server: socket.socket) -> None:
+    """Where Yama is on, only a process that allowed it; neither of the two is the other's parent."""
+    plain = ["setpriv", "--bounding-set=-sys_ptrace"] if os.geteuid() == 0 else []
+    cpu, port = str(min(os.sched_getaffinity(0))), str(server.getsockname()[1])
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    look = [sys.executable, "-m", "experiments.observer"]
+    wait = [sys.executable, "-S", str(CONFINED), cpu, sys.executable, "-c", OPENS_MANY_THINGS, port]
+    with subprocess.Popen([*plain, *wait], **pipes) as broker, subprocess.Popen([*plain, *look], **pipes) as observer:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        request = {"do": "prove", "services": {"broker": broker.pid}, "containers": False}
+        said, _ = observer.communicate(json.dumps(request) + "\n")
+        broker.communicate()
+    state = json.loads(said)["services"]["broker"]
+    assert sorted(each["nodelay"] for each in state.get("connections", [])) == [False, True], state
