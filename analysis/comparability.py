@@ -18,6 +18,8 @@ def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
     found = [_differs(f"host {name}", _host(a.bundle, name), _host(b.bundle, name)) for name in HOST]
     found += [_differs("placement", a.bundle.document["placement"], b.bundle.document["placement"])]
     found += [_differs("board", own.board, other.board) for own, other in pairs]
+    # A capture at the broker slows what it looks at.
+    found += [_differs("capture", *("yes" if own.bundle.plan.get("captured") else "no" for own in (a, b)))]
     found += [_differs("messages a repetition", a.bundle.plan["messages"], b.bundle.plan["messages"])]
     return _distinct(found)
 

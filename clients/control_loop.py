@@ -6,7 +6,8 @@ By hand, it runs one repetition and prints what it saw:
     docker compose run --rm control-loop --interval-ms 20 --messages 100
 
 For the runner (`--jobs`) it reads one job a line from standard input, as JSON with the fields of `schedule.Job`, and
-answers with JSON lines: `ready` (connected, the whole stand answers), `samples` (rows so far), `done`, or `failed`.
+answers with JSON lines: `ready` (connected, the whole stand answers), `samples` (rows so far), `done`; or `refused`
+(the broker grants another QoS), or `failed`.
 End of input, a line `stop`, or SIGTERM ends it.
 """
 
@@ -67,6 +68,10 @@ class ControlLoop:
         self._schedule, self._probe_answered, self._malformed, self._reported = None, False, 0, 0
         connection = self._connect(patience_s, job.run)
         granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
+        if granted != job.qos_answer:
+            self._emit(event="refused", reason=f"the broker grants QoS {granted}, {job.qos_answer} was asked for")
+            connection.close()
+            return
         self._watch_drops(connection, patience_s)
         self._probe(connection, job, patience_s)
         self._emit(event="ready", granted_qos=granted)
@@ -222,6 +227,8 @@ def _once(options: argparse.Namespace) -> int:
 
     def collect(**event: Any) -> None:
         rows.extend(event.get("rows", ()))
+        if event["event"] == "refused":
+            print(f"control-loop: {event['reason']}", file=sys.stderr)
 
     job = Job(
         run=os.urandom(4).hex(), repetition=1, interval_ms=options.interval_ms, messages=options.messages,

@@ -205,7 +205,10 @@ def clean() -> None:
     for project in sorted(projects):
         docker_placement.remove(engine, project)
         print(f"testbed: removed {project}")
-    if not projects:
+    lowered = docker_placement.lower_rt_budgets()
+    for file in lowered:
+        print(f"testbed: put {file} back to 0")
+    if not projects and not lowered:
         print("testbed: nothing was left behind")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from clients.schedule import Job
-from experiments.errors import StandError
+from experiments.errors import RefusedError, StandError
 from experiments.placements import Channel
 
 READY_TIMEOUT_S = 40.0
@@ -36,7 +36,7 @@ def observe(
     """Run one repetition; `rows` grows as samples arrive, `heard` gets their round trips (µs).
 
     Returns the control loop's event `done`, with the QoS it was granted. Raises StandError when the stand does not
-    answer or the control loop ends.
+    answer or the control loop ends, RefusedError when the broker does not grant the QoS asked for.
     """
     channel.send(json.dumps(dataclasses.asdict(job)).encode())
     ready = _expect_ready(channel)
@@ -62,6 +62,8 @@ def _expect_ready(channel: Channel) -> dict[str, Any]:
         event = channel.receive(READY_TIMEOUT_S)
         if event["event"] == "ready":
             return event
+        if event["event"] == "refused":
+            raise RefusedError(event["reason"])
         if event["event"] == "failed":
             raise StandError(event["reason"])
 

@@ -10,7 +10,7 @@ from typing import Any
 from experiments.contentions import Achieved, Contention
 from experiments.errors import BadInputError
 
-CLIENTS = 50
+CLIENTS = 200
 """Clients of the calibrated levels."""
 KEPT = 0.8
 """A rate that the generator did not reach to this part was not the level asked for."""

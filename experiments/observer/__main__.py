@@ -22,11 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.observer import sockets, threads
-from experiments.observer.cgroup import Cgroup
+from experiments.observer.cgroup import PARENT_BUDGET_US, Cgroup
 from experiments.observer.sampler import INTERVAL_NS, Sampler
-
-_PARENT_BUDGET_US = 900_000
-"""For the group above all containers; by default real-time tasks may have 950 ms of each second (sched(7))."""
 
 
 class Observer:
@@ -113,7 +110,7 @@ class Observer:
             return  # no budgets per group: the policy alone suffices
         for file in group.rt_files_above():
             self._raised.setdefault(file, file.read_text())
-        group.set_rt_budget(budget_us, _PARENT_BUDGET_US)
+        group.set_rt_budget(budget_us, PARENT_BUDGET_US)
 
 
 SETTINGS: dict[str, Callable[[int, Any], None]] = {

@@ -9,6 +9,9 @@ ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 1_000_000
 """The kernel's period for real-time budgets, cpu.rt_period_us."""
 
+PARENT_BUDGET_US = 900_000
+"""For the group above all containers; by default real-time tasks may have 950 ms of each second (sched(7))."""
+
 
 class Cgroup:
     """The group that a process is in: its folders by controller, whatever the version."""

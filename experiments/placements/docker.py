@@ -20,6 +20,7 @@ from docker.utils.socket import frames_iter
 
 from experiments import brokers, images
 from experiments.errors import BadInputError, StandError
+from experiments.observer import cgroup
 from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 
@@ -304,6 +305,20 @@ def remove(engine: docker.DockerClient, project: str) -> None:
         network.remove()
     for volume in engine.volumes.list(filters=_of_project(project)):
         volume.remove(force=True)
+
+
+def lower_rt_budgets() -> list[Path]:
+    """Take back the budgets that a killed run gave to the groups above its containers; returns those it lowered.
+
+    Only cgroup v1 has them. A budget of exactly what our observer gives is ours: by default there is none.
+    """
+    lowered = []
+    for file in sorted(cgroup.ROOT.glob("cpu*/*/cpu.rt_runtime_us")):
+        with contextlib.suppress(OSError):
+            if file.read_text().strip() == str(cgroup.PARENT_BUDGET_US):
+                file.write_text("0")
+                lowered.append(file)
+    return lowered
 
 
 def _of_project(project: str) -> dict[str, str | list[str] | bool]:

@@ -42,12 +42,13 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
-NUMBERS = ("INTERVALS", "QOS", "QOS_ANSWER", "MESSAGES", "REPETITIONS", "WARMUP", "TIMEOUT_MS", "SEED")
+NUMBERS = ("INTERVALS", "QOS", "QOS_ANSWER", "MESSAGES", "REPETITIONS", "WARMUP", "TIMEOUT_MS", "DEADLINE_MS", "SEED")
 WRONG = [
     *((name, value, "from") for name in NUMBERS for value in ("", "x", "-1", "1.5", "9" * 12, "1e3", "٣")),
     ("INTERVALS", "20,", "from 1 to 60000"), ("INTERVALS", "0", "from 1 to 60000"), ("INTERVALS", "20,20", "once"),
     ("QOS", "3", "from 0 to 2"), ("QOS", "0 1", "from 0 to 2"), ("QOS", "1,1", "once"), ("QOS_ANSWER", "0,1", "0 to 2"),
     ("MESSAGES", "0", "from 1"), ("REPETITIONS", "0", "from 1"), ("TIMEOUT_MS", "0", "from 1"),
+    ("DEADLINE_MS", "0", "from 1"),
     ("DEVICE", "arduino", "none, simavr, usb"), ("DEVICE", "model:x", "no argument"), ("DEVICE", "usb", "which port"),
     ("DEVICE", "usb:ttyUSB0", "which port"), ("DEVICE", "usb:/dev/not-there", "not there"),
     ("PLACEMENT", "cloud", "docker, host"), ("PLACEMENT", "Docker", "docker, host"), ("TCP", "on", "nodelay, nagle"),
