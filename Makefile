@@ -28,7 +28,8 @@ path-%: $(VENV)/.ready ## where the time of scenario N went: a run with a captur
 	@$(RUN) -m experiments path $* && $(RUN) -m analysis path results/latest
 
 compare: $(VENV)/.ready ## is B faster than A? A=BUNDLE or A=BUNDLE\#ARM, likewise B
-	@$(RUN) -m analysis compare "$(or $(A),results/latest)" "$(or $(B),results/latest)"
+	@if [ -z "$(A)" ] || [ -z "$(B)" ]; then echo 'testbed: say which: make compare A=BUNDLE B=BUNDLE' >&2; exit 2; fi
+	@$(RUN) -m analysis compare "$(A)" "$(B)"
 
 verify: $(VENV)/.ready ## check BUNDLE and derive every table and figure of it again, byte for byte
 	@$(RUN) -m analysis verify $(or $(BUNDLE),results/latest)
