@@ -69,7 +69,8 @@ class ControlLoop:
         connection = self._connect(patience_s, job.run)
         granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
         if granted != job.qos_answer:
-            self._emit(event="refused", reason=f"the broker grants QoS {granted}, {job.qos_answer} was asked for")
+            reason = f"the broker grants QoS {granted} where {job.qos_answer} was asked for; choose a lower QOS"
+            self._emit(event="refused", reason=reason)
             connection.close()
             return
         self._watch_drops(connection, patience_s)

@@ -146,6 +146,8 @@ class Runner:
         progress.begin(cell)
         try:
             self._observe(running, progress)
+        except RefusedError as error:  # before its first cycle: a knob that cannot be applied, a QoS not granted
+            entry |= {"validity": "refused", "reasons": [str(error)]}
         finally:
             entry["duration_s"] = round(time.monotonic() - began_s, 3)
             self._file(running)

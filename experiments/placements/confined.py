@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`confined.py CPUS PROGRAM …`: become PROGRAM on these CPUs only, ended by the kernel when the runner ends.
+"""`confined.py RUNNER CPUS PROGRAM …`: become PROGRAM on these CPUs, ended by the kernel when process RUNNER ends.
 
 A program between fork and exec, because code run there by a process with threads may deadlock.
 """
@@ -19,5 +19,7 @@ _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 # Where Yama guards processes of one user from each other, the observer may still look at PROGRAM's sockets; it lasts
 # beyond exec. An error means that there is no Yama.
 _LIBC.prctl(_PR_SET_PTRACER, _ANY, 0, 0, 0)
-os.sched_setaffinity(0, {int(cpu) for cpu in sys.argv[1].split(",")})
-os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606
+if os.getppid() != int(sys.argv[1]):
+    sys.exit()  # the runner was killed before it could be asked to take us along
+os.sched_setaffinity(0, {int(cpu) for cpu in sys.argv[2].split(",")})
+os.execvp(sys.argv[3], sys.argv[3:])  # noqa: S606

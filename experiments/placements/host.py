@@ -7,6 +7,7 @@ Also what Docker is compared against, to see what Docker itself costs.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -168,7 +169,7 @@ class HostStand(Stand):
         cpus = cpus or ",".join(map(str, self.service(name).cpus))
         with (self._folder / "logs" / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-S", str(_CONFINED), cpus, *command],
+                [sys.executable, "-S", str(_CONFINED), str(os.getpid()), cpus, *command],
                 cwd=ROOT, stdin=pipe, stdout=pipe if piped else log, stderr=log, start_new_session=True,
             )  # fmt: skip
         return self._processes[name]

@@ -266,10 +266,7 @@ def test_a_broker_that_grants_a_lower_qos_is_caught(
 
     monkeypatch.setattr(Amqtt, "host_command", stingy)
     done = run_here("0", *HOST, "BROKER=amqtt", "QOS=2")
-    done.check_refused(
-        "broker: qos granted should be 2 (2) but reads 1; this broker does not grant that QoS; choose a lower QOS",
-        "broker: qos of requests, answers should be 2, 2 (2, 2) but reads [(1, 1)]; ",
-    )
+    done.check_refused("the broker grants QoS 1 where 2 was asked for; choose a lower QOS")
 
 
 ANSWERS_TWICE = """

@@ -121,7 +121,7 @@ def test_a_plain_process_of_the_stand_lets_an_observer_without_privileges_look(s
     cpu, port = str(min(os.sched_getaffinity(0))), str(server.getsockname()[1])
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     look = [sys.executable, "-m", "experiments.observer"]
-    wait = [sys.executable, "-S", str(CONFINED), cpu, sys.executable, "-c", OPENS_MANY_THINGS, port]
+    wait = [sys.executable, "-S", str(CONFINED), str(os.getpid()), cpu, sys.executable, "-c", OPENS_MANY_THINGS, port]
     with subprocess.Popen([*plain, *wait], **pipes) as broker, subprocess.Popen([*plain, *look], **pipes) as observer:
         assert broker.stdout is not None
         broker.stdout.readline()
