@@ -145,9 +145,14 @@ def overview(
         "results/overview"
     ),
 ) -> None:
-    """Put several runs into one table beside the thesis' figures, and lay their distributions over each other."""
+    """Put several runs into one table beside the thesis' figures, and lay their distributions over each other.
+
+    Each bundle gets its own tables, figures and report as well.
+    """
     runs = [_open(bundle) for bundle in bundles]
     summarised = [(run, statistics.summarise(run)) for run in runs]
+    for run, own in summarised:
+        derived.write(run, own, run.folder)
     summaries = [summary for _, own in summarised for summary in own]
     into.mkdir(parents=True, exist_ok=True)
     grids = (tables.latencies(summaries, intervals=True), tables.counts(summaries))
