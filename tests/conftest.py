@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import pytest
 from stand import Program, Responder, Runner, RunningBroker, Script, ScriptedPort
 
 from experiments.placements import docker as docker_placement
+
+# A shell without job control starts what it puts in the background with SIGINT ignored, and every child inherits that;
+# a handler of our own is reset to the default in them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _SKIPPED = pytest.StashKey[int]()
 
