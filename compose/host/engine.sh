@@ -33,9 +33,9 @@ add_trixie() {
 
 install_packages() {
   export DEBIAN_FRONTEND=noninteractive
-  local packages=(docker.io docker-cli docker-buildx docker-compose containerd runc iptables)
+  local packages=(docker.io docker-cli docker-buildx docker-compose iptables)
   case "$ID:${VERSION_ID%%.*}" in
-    # NAME/trixie takes these six alone from there; -t trixie would move libc and dpkg along.
+    # NAME/trixie takes these four (and containerd, which they ask for) from there; -t trixie would move libc and dpkg.
     debian:12) add_trixie; packages=("${packages[@]/%//trixie}"); packages[-1]=iptables ;;
     debian:*) ;;
     ubuntu:*) packages=(docker.io docker-buildx docker-compose-v2) ;;
