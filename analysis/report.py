@@ -92,16 +92,7 @@ def _header(bundle: Bundle, summaries: Sequence[CellSummary], cautions: Sequence
     sure = f"{offered:,} cycles in {counted} repetitions over {len(summaries)} cells"
     told = f'<a href="#warnings">{len(cautions)} warnings</a>' if cautions else "no warnings"
     notices = "".join(f'<p class="notice">{_text(line)}</p>' for line in conditions.notices(bundle))
-    links = {
-        "distributions": "distributions",
-        "table": "table",
-        "timelines": "over time",
-        "warnings": "warnings",
-        "conditions": "conditions",
-        "proofs": "proofs",
-        "reproduce": "do it again",
-    }
-    menu = "".join(f'<a href="#{target}">{name}</a>' for target, name in links.items())
+    menu = "".join(f'<a href="#{target}">{name}</a>' for target, name in MENU.items())
     return (
         f"<header><h1>{_text(bundle.name)}</h1>"
         f'<p><span class="status {bundle.status}">{bundle.status}</span> · {sure} · {told}</p>'

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from experiments import brokers, host
 from experiments.cpus import cpu_sets
-from experiments.noise import NoiseMeter
+from experiments.observer.sampler import PARSERS
 from experiments.placements import docker as docker_placement
 
 _CAPABILITIES = {"SYS_NICE": 23, "SYS_RESOURCE": 24, "NET_RAW": 13}
@@ -88,14 +88,23 @@ def _cpus() -> Iterator[Finding]:
         "CPUs", f"host side {host_cpus}, Pi and board {pi_cpus}",
         "one CPU only: Pi and board will share it with the load, so R suffers too" if shared else "",
     )  # fmt: skip
-    meter = NoiseMeter()
-    time.sleep(_STEAL_WATCHED_S)
-    steal = meter.read()["steal_percent"]
+    steal = _steal_percent()
     noisy = steal is not None and steal > 1
     yield Finding(
         "steal", "not counted here" if steal is None else f"{steal} % over {_STEAL_WATCHED_S:g} s",
         "other guests take this host's CPU: use a quieter or dedicated host" if noisy else "",
     )  # fmt: skip
+
+
+def _steal_percent() -> float | None:
+    """Watch what share of all CPUs' time the hypervisor steals; None where the kernel does not count it."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return None
+    before = PARSERS["stat"](stat.read_bytes())
+    time.sleep(_STEAL_WATCHED_S)
+    stolen_us = PARSERS["stat"](stat.read_bytes()).get("steal_us", 0.0) - before.get("steal_us", 0.0)
+    return round(float(stolen_us) / 1e4 / _STEAL_WATCHED_S / (os.cpu_count() or 1), 2)
 
 
 def _real_time() -> Iterator[Finding]:

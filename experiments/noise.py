@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else went on on this host during a repetition, so that a noisy one is seen."""
+"""When a repetition is noisy: the rule, set beforehand, and the lateness it looks at."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 RULE = {"steal_percent": 5.0, "foreign_cpu_percent": 10.0, "lateness_p99_us": 2000.0}
@@ -11,20 +10,6 @@ RULE = {"steal_percent": 5.0, "foreign_cpu_percent": 10.0, "lateness_p99_us": 20
 
 Lateness counts only without contention: under it, a late control loop is what is being measured.
 """
-
-
-class NoiseMeter:
-    """From the moment it is made, what share of this host's CPU time was stolen by its hypervisor."""
-
-    def __init__(self) -> None:
-        self._began = _cpu_ticks()
-
-    def read(self) -> dict[str, Any]:
-        """Give steal as a share of all CPUs' time since then, in percent; None where the kernel does not count it."""
-        if not self._began:
-            return {"steal_percent": None}
-        passed = [now - then for now, then in zip(_cpu_ticks(), self._began, strict=True)]
-        return {"steal_percent": round(100 * passed[7] / max(1, sum(passed[:8])), 2)}
 
 
 def lateness(rows: list[dict[str, Any]]) -> dict[str, float | None]:
@@ -50,11 +35,3 @@ def reasons(measured: dict[str, Any], *, contended: bool) -> list[str]:
         for name, value in values.items()
         if value is not None and value > RULE[name]
     ]
-
-
-def _cpu_ticks() -> list[int]:
-    """/proc/stat's first line: user nice system idle iowait irq softirq steal …, in ticks (proc_stat(5))."""
-    try:
-        return [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    except (OSError, ValueError):
-        return []

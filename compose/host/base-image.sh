@@ -10,9 +10,7 @@ refuse() { printf 'base-image: %s\n' "$*" >&2; exit 2; }
 command -v apt-get >/dev/null || refuse "no registry answers, and this host has no Debian packages to build a base image from"
 command -v mmdebstrap >/dev/null || { apt-get update -qq; apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; }
 
-# The host's own mirror, from either format of apt sources.
-mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb +(\[[^]]*\] +)?([^ ]+).*/\2/p' \
-  /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true)
+mirror=$(bash "$(dirname "$0")/debian-mirror.sh" || true)
 [ -n "$mirror" ] || refuse "no Debian mirror in this host's apt sources"
 
 work=$(mktemp -d)

@@ -14,17 +14,11 @@ report() {
     "Buildx $(docker buildx version | cut -d' ' -f2) answer"
 }
 
-# The host's own mirror, from either format of apt sources; never a name of ours.
-debian_mirror() {
-  sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb +(\[[^]]*\] +)?([^ ]+).*/\2/p' \
-    /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -E '/debian/?$' | head -n 1 || true
-}
-
 # Debian 12 has no Compose v2. Debian 13's packages run on its libc: take just these from there,
 # pinned below everything else so that nothing of the host moves to the next release.
 add_trixie() {
   local mirror
-  mirror=$(debian_mirror)
+  mirror=$(bash "$(dirname "$0")/debian-mirror.sh" || true)
   [ -n "$mirror" ] || refuse "no Debian mirror in this host's apt sources; add one, or install Docker Engine by hand"
   printf 'Types: deb\nURIs: %s\nSuites: trixie\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n' \
     "$mirror" >/etc/apt/sources.list.d/testbed-trixie.sources
