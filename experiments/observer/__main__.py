@@ -100,8 +100,8 @@ class Observer:
     def _answer(self, request: dict[str, Any]) -> None:
         try:
             reply = getattr(self, request.pop("do"))(**request)
-        except OSError as error:
-            reply = {"error": str(error)}
+        except Exception as error:  # an observer that dies takes the run and the reason with it
+            reply = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(reply, separators=(",", ":")) + "\n")
         sys.stdout.flush()
 

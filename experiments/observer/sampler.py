@@ -63,11 +63,12 @@ class Sampler:
         if len(self._sweeps) < 2:
             return {}
         first, last = self._totals(self._sweeps[0][1]), self._totals(self._sweeps[-1][1])
-        name = {"host": "busy_us"}
+        counters = {service: "busy_us" if service == "host" else "cpu_us" for service in last}
+        # A service that ended meanwhile has no last reading, and the others must not pay for it.
         return {
-            service: (last[service][name.get(service, "cpu_us")] - first[service][name.get(service, "cpu_us")]) / 1e6
-            for service in last
-            if name.get(service, "cpu_us") in first.get(service, {})
+            service: (last[service][counter] - first[service][counter]) / 1e6
+            for service, counter in counters.items()
+            if counter in last[service] and counter in first.get(service, {})
         }
 
     def close(self) -> None:
@@ -169,15 +170,16 @@ def _run_delay(text: bytes) -> dict[str, float]:
     return found
 
 
+_SWITCHES = {b"voluntary_ctxt_switches": "voluntary_switches", b"nonvoluntary_ctxt_switches": "involuntary_switches"}
+
+
 def _status(text: bytes) -> dict[str, float]:
-    """A thread's status: context switches by its own will and against it (its last two lines)."""
-    found = {}
-    for line in text.rpartition(b"\nvoluntary")[2].splitlines():
-        name, _, value = line.partition(b":")
-        kind = "involuntary_switches" if name.startswith(b"nonvoluntary") else "voluntary_switches"
-        if value:
-            found[kind] = float(value)
-    return found
+    """A thread's status: context switches by its own will and against it; see proc_pid_status(5).
+
+    By name: what stands around them differs by architecture and version, on x86 since 6.6 x86_Thread_features.
+    """
+    fields = (line.partition(b":") for line in text.splitlines())
+    return {_SWITCHES[name]: float(value) for name, _, value in fields if name in _SWITCHES and value.strip()}
 
 
 def _snmp(text: bytes) -> dict[str, float]:

@@ -43,9 +43,12 @@ class Channel:
         threading.Thread(target=read, daemon=True).start()
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send one request and wait for its reply."""
+        """Send one request and wait for its reply; raise StandError where the reply is an error."""
         self.send(json.dumps(request).encode())
-        return self.receive(_REPLY_TIMEOUT_S)
+        reply = self.receive(_REPLY_TIMEOUT_S)
+        if reply.get("error"):
+            raise StandError(f"{self._service}: {reply['error']}")
+        return reply
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
         """Give the next event; raise StandError when the service ends or stays silent."""
@@ -139,12 +142,13 @@ class Stand:
             self._touched.add(service)
             for setting, value in knob.settings():
                 budget_us = self.rt_budget_us(conditions, service) if setting in REAL_TIME else 0
-                reply = self.channel("observer").ask(
-                    do="apply", pid=pids[service], setting=setting, value=value,
-                    containers=self.containers, rt_budget_us=budget_us,
-                )  # fmt: skip
-                if reply["error"]:
-                    raise RefusedError(f"{service}={knob}: {reply['error']}; {REFUSED_REMEDY}")
+                try:
+                    self.channel("observer").ask(
+                        do="apply", pid=pids[service], setting=setting, value=value,
+                        containers=self.containers, rt_budget_us=budget_us,
+                    )  # fmt: skip
+                except StandError as error:
+                    raise RefusedError(f"{service}={knob}: {error}; {REFUSED_REMEDY}") from None
 
 
 REAL_TIME = ("fifo", "rr")

@@ -90,6 +90,12 @@ def test_a_process_that_is_not_there_is_an_answer_too(
     assert observer.prove(sleeper)["threads"], "it lives on"
 
 
+@pytest.mark.parametrize("request_", [{"do": "levitate"}, {"do": "prove"}, {"do": "start", "services": 7}])
+def test_a_fault_of_its_own_is_an_answer_with_the_reason(observer: Observer, request_: dict[str, Any]) -> None:
+    assert "Error" in observer.ask(**request_)["error"]
+    assert observer.ask(do="release") == {}, "it lives on"
+
+
 def test_release_without_anything_raised_changes_nothing(observer: Observer) -> None:
     assert observer.ask(do="release") == {}
 

@@ -22,6 +22,8 @@ STATUS = (
     "Name:\tmosquitto\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t7\nThreads:\t1\nCpus_allowed_list:\t0\n"
     "Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t{0}\nnonvoluntary_ctxt_switches:\t{1}\n"
 )
+# What stock kernels print since 6.6 (Debian 13, x86_64): the switches are not the last lines.
+STATUS_WITH_SHADOW_STACKS = STATUS + "x86_Thread_features:\t\nx86_Thread_features_locked:\t\n"
 SNMP = (
     "Ip: Forwarding DefaultTTL InReceives\nIp: 1 64 8490\nUdp: InDatagrams\nUdp: 12\n"
     "Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens PassiveOpens AttemptFails EstabResets CurrEstab InSegs OutSegs"
@@ -40,6 +42,7 @@ RECORDED: list[tuple[str, str, dict[str, float]]] = [
     ("schedstat", "5000000 3000000 17\n", {"cpu_us": 5000, "run_delay_us": 3000}),
     ("run_delay", "5000000 3000000 17\n", {"run_delay_us": 3000}),
     ("status", STATUS.format(44, 7), {"voluntary_switches": 44, "involuntary_switches": 7}),
+    ("status", STATUS_WITH_SHADOW_STACKS.format(44, 7), {"voluntary_switches": 44, "involuntary_switches": 7}),
     ("snmp", SNMP.format(1539), {"tcp_retransmits": 1539}),
 ]
 
@@ -139,6 +142,15 @@ def test_a_process_that_ends_on_the_way_never_counts_backwards(tree: Tree) -> No
     tree.put(folder, {"cpu.stat": "usage_usec 7\n"})
     sampler.sweep()
     assert [row.get("cpu_percent") for row in rows_of(sampler, "stressor")] == [None, 0]
+
+
+def test_a_service_that_ended_has_no_total_and_the_others_keep_theirs(tree: Tree) -> None:
+    folder = tree.v2()
+    sampler = Sampler({"stressor": [PID]}, [], containers=True)
+    sampler.sweep()
+    tree.put(folder, {"cpu.stat": ""})
+    sampler.sweep()
+    assert sampler.totals().keys() == {"host"}
 
 
 def test_descriptors_are_given_back(tree: Tree) -> None:
