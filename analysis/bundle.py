@@ -38,6 +38,9 @@ SAMPLE_COLUMNS: Mapping[str, pl.DataType] = {
     "board": pl.String(),
 }
 
+PARTS = ".parts"
+"""Where a run that was killed left each repetition in files of its own."""
+
 STATUSES = ("complete", "partial", "refused")
 
 KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -157,7 +160,7 @@ class Bundle:
 def read(folder: Path) -> Bundle:
     """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""
     document = _read_document(folder)
-    samples = _scan_samples(folder / "samples.parquet")
+    samples = _scan_samples(folder)
     document, samples = _upgrade(folder, document, samples)
     try:
         cells = tuple(_cell(entry) for entry in document["plan"]["cells"])
@@ -182,15 +185,31 @@ def _read_document(folder: Path) -> Document:
         raise BundleError(f"{path}: not readable as JSON ({error}); take an undamaged copy of the bundle") from error
     if not isinstance(document, dict):
         raise BundleError(f"{path}: holds a {type(document).__name__}, not an object; take an undamaged copy")
+    if (parts := sorted((folder / PARTS).glob("repetition-*.json"))) and document.get("ended_utc") is None:
+        document["repetitions"] = [_read_part(part) for part in parts]
     return document
 
 
-def _scan_samples(path: Path) -> pl.LazyFrame:
+def _read_part(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{path}: not readable as JSON ({error}); take an undamaged copy of the bundle") from error
+
+
+def tables(folder: Path, name: str) -> list[Path]:
+    """The files of one table (`samples`, `resources`, `path`): one, or a part a repetition where it did not end."""
+    whole = folder / f"{name}.parquet"
+    return [whole] if whole.exists() else sorted((folder / PARTS).glob(f"{name}-*.parquet"))
+
+
+def _scan_samples(folder: Path) -> pl.LazyFrame:
     """The samples, unread; none at all where a run ended before its first repetition."""
-    if not path.exists():
+    path, files = folder / "samples.parquet", tables(folder, "samples")
+    if not files:
         return pl.LazyFrame(schema=dict(SAMPLE_COLUMNS))
     try:
-        samples = pl.scan_parquet(path, glob=False)
+        samples = pl.scan_parquet(files, glob=False)
         samples.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BundleError(f"{path}: cut or damaged ({_first_line(error)}); take an undamaged copy") from error

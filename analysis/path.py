@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.bundle import Bundle, BundleError
+from analysis.bundle import Bundle, BundleError, tables
 from analysis.tables import Grid, milliseconds
 
 FILE = "path.parquet"
@@ -34,10 +34,10 @@ class Split:
 def read(bundle: Bundle) -> Split:
     """Read the split of a bundle; raises `BundleError` where there is none, or where the parts miss O."""
     file: Path = bundle.folder / FILE
-    if not file.exists():
+    if not (files := tables(bundle.folder, "path")):
         raise BundleError(f"{bundle.folder}: no {FILE}; the path is split by a run of its own, `make path-1`")
     try:
-        rows = pl.read_parquet(file).filter(~pl.col("warmup"))
+        rows = pl.read_parquet(files, glob=False).filter(~pl.col("warmup"))
         worst = rows.select((pl.sum_horizontal(*PARTS) - pl.col("o_us")).abs().max()).item()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BundleError(f"{file}: damaged: {error}") from None

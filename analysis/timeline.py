@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from analysis import cycles
-from analysis.bundle import Bundle, BundleError, Cell, Repetition
+from analysis.bundle import Bundle, BundleError, Cell, Repetition, tables
 from analysis.distribution import Integers
 
 POINTS = 200_000
@@ -110,11 +110,11 @@ def _slowest(t_us: Integers, slices: int) -> Integers:
 
 def _causes(bundle: Bundle) -> pl.DataFrame:
     """resources.parquet with the quantities that are known here; empty where the run watched none."""
-    path = bundle.folder / "resources.parquet"
-    if not path.exists():
+    path, files = bundle.folder / "resources.parquet", tables(bundle.folder, "resources")
+    if not files:
         return pl.DataFrame(schema={"t_ns": pl.Int64, "order": pl.Int64, "service": pl.String})
     try:
-        rows = pl.read_parquet(path)
+        rows = pl.read_parquet(files, glob=False)
         known = [quantity.name for quantity in QUANTITIES if quantity.name in rows.columns]
         typed = [pl.col(name).cast(pl.Float64) for name in known]
         return rows.select(pl.col("t_ns").cast(pl.Int64), pl.col("order").cast(pl.Int64), "service", *typed)

@@ -7,6 +7,8 @@ import datetime as dt
 import hashlib
 import json
 import os
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,13 @@ PATH = pa.schema([
     *((name, pa.float64()) for name in path.PARTS), ("o_us", pa.int64()),
 ])  # fmt: skip
 
-_CHECKED = ("bundle.json", "samples.parquet", "resources.parquet", "path.parquet", "compose.yml")
+_TABLES = {"samples": SAMPLES, "resources": RESOURCES, "path": PATH}
+_CHECKED = ("bundle.json", *(f"{name}.parquet" for name in _TABLES), "compose.yml")
+
+PARTS = ".parts"
+"""Where a run that has not ended keeps a file a repetition: rewriting all earlier ones each time would be quadratic."""
+
+ROW_GROUP = 1_000_000
 
 
 def utc_now() -> str:
@@ -58,8 +66,10 @@ class BundleWriter:
             "schema_version": SCHEMA_VERSION, "name": name, "status": "partial", "reason": "not ended",
             "started_utc": utc_now(), "ended_utc": None, **facts, "repetitions": [],
         }  # fmt: skip
-        self._samples, self._resources, self._path = SAMPLES.empty_table(), RESOURCES.empty_table(), PATH.empty_table()
-        self.add_samples([])
+        self._parts = self.folder / PARTS
+        self._parts.mkdir()
+        self._written = 0
+        self._header = ""
         self.save()
         latest = results / "latest"
         fresh = results / f".latest-{os.getpid()}"
@@ -68,43 +78,80 @@ class BundleWriter:
 
     def add_samples(self, rows: list[dict[str, Any]]) -> None:
         """Append one repetition's samples; they are on disk when this returns."""
-        self._samples = pa.concat_tables([self._samples, pa.Table.from_pylist(rows, SAMPLES)]).combine_chunks()
-        self._write("samples.parquet", self._samples)
+        self._add("samples", rows)
 
     def add_resources(self, order: int, rows: list[dict[str, Any]]) -> None:
         """Append what was sampled during one repetition."""
-        table = pa.Table.from_pylist([row | {"order": order} for row in rows], RESOURCES)
-        self._resources = pa.concat_tables([self._resources, table]).combine_chunks()
-        self._write("resources.parquet", self._resources)
+        self._add("resources", [row | {"order": order} for row in rows])
 
     def add_path(self, rows: list[dict[str, Any]]) -> None:
         """Append one repetition's split of O."""
-        self._path = pa.concat_tables([self._path, pa.Table.from_pylist(rows, PATH)]).combine_chunks()
-        self._write("path.parquet", self._path)
+        self._add("path", rows)
 
-    def _write(self, name: str, table: pa.Table) -> None:
-        scratch = self.folder / f".{name}"
-        pq.write_table(table, scratch, compression="zstd")
-        scratch.replace(self.folder / name)
+    def _add(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """One more part of a table, numbered by the repetition that it belongs to."""
+        part = self._parts / f"{name}-{len(self.facts['repetitions']):06}.parquet"
+        table = pa.Table.from_pylist(rows, _TABLES[name])
+        _replace(part, lambda scratch: pq.write_table(table, scratch, compression="zstd"))
 
-    def save(self) -> None:
-        """Write bundle.json as it stands."""
-        scratch = self.folder / ".bundle.json"
-        scratch.write_text(json.dumps(self.facts, indent=1, ensure_ascii=False) + "\n")
-        scratch.replace(self.folder / "bundle.json")
+    def save(self, *changed: dict[str, Any]) -> None:
+        """Write what is new since the last time: repetitions added, those `changed`, and facts other than the plan."""
+        repetitions = self.facts["repetitions"]
+        again = [n for n, entry in enumerate(repetitions) if any(entry is one for one in changed)] if changed else []
+        for number in {*again, *range(self._written, len(repetitions))}:
+            _write_json(self._parts / f"repetition-{number:06}.json", repetitions[number])
+        self._written = len(repetitions)
+        header = json.dumps({name: value for name, value in self.facts.items() if name not in {"plan", "repetitions"}})
+        if header != self._header:
+            _write_json(self.folder / "bundle.json", self.facts | {"repetitions": []})
+            self._header = header
 
     def close(self, status: str, reason: str | None) -> None:
-        """Say how the run ended, and seal the files with their checksums."""
+        """Say how the run ended, join the parts, and seal the files with their checksums."""
+        for name in _TABLES:
+            self._join(name)
         self.facts |= {"status": status, "reason": reason, "ended_utc": utc_now()}
-        self.save()
-        sums = [
-            f"{hashlib.sha256((self.folder / name).read_bytes()).hexdigest()}  {name}\n"
-            for name in _CHECKED
-            if (self.folder / name).exists()
-        ]
-        scratch = self.folder / ".SHA256SUMS"
-        scratch.write_text("".join(sums))
-        scratch.replace(self.folder / "SHA256SUMS")
+        _write_json(self.folder / "bundle.json", self.facts)
+        sums = "".join(
+            f"{_checksum(path)}  {path.name}\n" for name in _CHECKED if (path := self.folder / name).exists()
+        )
+        shutil.rmtree(self._parts, ignore_errors=True)
+        _replace(self.folder / "SHA256SUMS", lambda scratch: scratch.write_text(sums))
+
+    def _join(self, name: str) -> None:
+        """All parts of a table in one file, a row group at a time; samples even where there are none."""
+        target, parts = self.folder / f"{name}.parquet", sorted(self._parts.glob(f"{name}-*.parquet"))
+        if parts or (name == "samples" and not target.exists()):
+            _replace(target, lambda scratch: _concatenate(parts, _TABLES[name], scratch))
+
+
+def _concatenate(parts: Sequence[Path], schema: pa.Schema, target: Path) -> None:
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        waiting, rows = [schema.empty_table()], 0
+        for part in parts:
+            waiting.append(pq.ParquetFile(part).read())
+            rows += waiting[-1].num_rows
+            if rows >= ROW_GROUP:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting, rows = [], 0
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    _replace(path, lambda scratch: scratch.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n"))
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Whole or not at all: written beside, then put in place."""
+    scratch = path.with_name(f".{path.name}")
+    write(scratch)
+    scratch.replace(path)
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _create(results: Path, name: str) -> Path:

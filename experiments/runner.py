@@ -128,7 +128,7 @@ class Runner:
             again = self._repeat(noisy["cell"], repetition, progress, rerun_of=noisy["repetition"])
             quiet = again["validity"] == "valid"
             noisy["counted"], again["counted"] = not quiet, quiet
-            self.bundle.save()
+            self.bundle.save(noisy, again)
             in_vain = 0 if quiet else in_vain + 1
             if in_vain == RERUNS_IN_VAIN:
                 return

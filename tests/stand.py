@@ -329,8 +329,7 @@ class Runner:
         return self.folder / "results" / "latest"
 
     def facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = json.loads((self.bundle / "bundle.json").read_text())
-        return facts
+        return facts_of(self.bundle)
 
     def samples(self) -> list[dict[str, Any]]:
         return samples_of(self.bundle)
@@ -345,9 +344,18 @@ class Runner:
         eventually(looked, "a first repetition", 60)
 
 
+def facts_of(bundle: Path) -> dict[str, Any]:
+    """bundle.json, with the repetitions that a run which has not ended keeps beside it."""
+    facts: dict[str, Any] = json.loads((bundle / "bundle.json").read_text())
+    parts = sorted((bundle / ".parts").glob("repetition-*.json"))
+    return facts | {"repetitions": facts["repetitions"] or [json.loads(part.read_text()) for part in parts]}
+
+
 def samples_of(bundle: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(bundle / "samples.parquet").to_pylist()
-    return rows
+    """Every row of the one file, or of the parts of a run that has not ended."""
+    whole = bundle / "samples.parquet"
+    files = [whole] if whole.exists() else sorted((bundle / ".parts").glob("samples-*.parquet"))
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
 
 
 def children(pid: int) -> set[int]:
@@ -388,7 +396,7 @@ def _wait_until_nobody_measures() -> None:
 
 def check_bundle(bundle: Path) -> None:
     """What holds in every readable bundle: the sums, O = T − R, and each planned repetition at most once."""
-    facts = json.loads((bundle / "bundle.json").read_text())
+    facts = facts_of(bundle)
     rows = samples_of(bundle)
     for row in rows:
         if row["status"] == "lost":

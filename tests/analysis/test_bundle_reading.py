@@ -49,6 +49,31 @@ def test_a_kill_between_samples_and_bundle_json_leaves_the_listed_repetitions(bu
     assert statistics.summarise(run)[0].counts.offered == 40
 
 
+def test_a_run_killed_in_its_middle_is_read_from_its_parts(bundle: Path):
+    whole = statistics.summarise(read(bundle))
+    document = json.loads((bundle / "bundle.json").read_text())
+    (bundle / ".parts").mkdir()
+    rows = pl.read_parquet(bundle / "samples.parquet")
+    for i, entry in enumerate(document["repetitions"]):
+        (bundle / ".parts" / f"repetition-{i:06}.json").write_text(json.dumps(entry))
+        own = rows.filter(pl.col("repetition") == entry["repetition"])
+        own.write_parquet(bundle / ".parts" / f"samples-{i:06}.parquet")
+    (bundle / "samples.parquet").unlink()
+    edit(bundle, status="partial", reason="not ended", ended_utc=None, repetitions=[])
+    run = read(bundle)
+    assert list(integrity.findings(run)) == []
+    assert statistics.summarise(run)[0].estimates == whole[0].estimates
+
+
+def test_a_torn_part_is_one_line(bundle: Path):
+    edit(bundle, status="partial", ended_utc=None)
+    (bundle / ".parts").mkdir()
+    (bundle / ".parts" / "repetition-000000.json").write_text("{")
+    with pytest.raises(BundleError, match="not readable as JSON") as caught:
+        read(bundle)
+    line_of(caught.value)
+
+
 def test_a_refused_bundle_is_readable(tmp_path: Path):
     def refuse(document):
         for entry in document["repetitions"]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from stand import ROOT, samples_of
+from stand import ROOT, facts_of, samples_of
 
 from experiments.bundle import SAMPLES, BundleWriter
 
@@ -76,8 +76,9 @@ def write(kind: str, limits: list[int], results: Path) -> list[int]:
 
 def check_readable(bundle: Path) -> dict[str, Any]:
     """Whatever is linked as the latest can be read, and never claims more than there is."""
-    facts: dict[str, Any] = json.loads((bundle / "bundle.json").read_text())
-    assert pq.read_schema(bundle / "samples.parquet").equals(SAMPLES)
+    facts = facts_of(bundle)
+    assert all(pq.read_schema(file).equals(SAMPLES) for file in bundle.glob("samples.parquet"))
+    assert not (facts["status"] == "complete" and not (bundle / "samples.parquet").exists())
     rows = len(samples_of(bundle))
     assert rows % ROWS == 0
     assert rows >= ROWS * len(facts["repetitions"])
@@ -139,3 +140,38 @@ def test_two_runs_in_one_second_get_a_folder_each_and_latest_is_the_second(tmp_p
     assert len(set(folders)) == 3
     assert (tmp_path / "latest").resolve() == folders[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["latest", *(folder.name for folder in folders)])
+
+
+def test_a_repetition_costs_the_same_however_many_went_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    replace = Path.replace
+
+    def counting(scratch: Path, target: Path) -> Path:
+        written.append(scratch.stat().st_size)
+        return replace(scratch, target)
+
+    writer = BundleWriter(tmp_path, "test", {"plan": {"order": [[0, n] for n in range(300)]}})
+    monkeypatch.setattr(Path, "replace", counting)
+    costs = []
+    for order in range(300):
+        written.clear()
+        writer.add_samples([dict.fromkeys(SAMPLES.names) | {"sequence": order}] * ROWS)
+        writer.add_resources(order, [{"t_ns": order, "service": "broker"}])
+        writer.facts["repetitions"].append({"order": order})
+        writer.save()
+        costs.append(sum(written))
+    assert max(costs) < 1.1 * min(costs)
+
+
+def test_a_repetition_that_a_rerun_superseded_says_so_at_once(tmp_path: Path) -> None:
+    writer = BundleWriter(tmp_path, "test", {})
+    for order in range(2):
+        writer.facts["repetitions"].append({"order": order, "counted": True})
+        writer.save()
+    noisy = writer.facts["repetitions"][0]
+    noisy["counted"] = False
+    writer.save(noisy)
+    assert [entry["counted"] for entry in facts_of(writer.folder)["repetitions"]] == [False, True]
+    writer.close("complete", None)
+    assert [entry["counted"] for entry in facts_of(writer.folder)["repetitions"]] == [False, True]
+    assert not (writer.folder / ".parts").exists()
