@@ -14,6 +14,7 @@ from analysis import (
     compare,
     derived,
     figures,
+    headline,
     integrity,
     path,
     proved,
@@ -116,7 +117,7 @@ def compare_command(
     b: SelectionArgument,
     margin_percent: Annotated[
         float, typer.Option(metavar="P", min=0, help="A difference within P % of A's value does not matter.")
-    ] = 100 * compare.MARGIN,
+    ] = 100 * headline.MARGIN,
     force: Annotated[bool, typer.Option("--force", help="Compare across hosts, boards or placements too.")] = False,
 ) -> None:
     """Say of each statistic whether B is faster than A, slower, no different, or whether that cannot be told.

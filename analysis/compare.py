@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares two bundles, or two parts of one: B is faster than A, slower, no different, or it cannot be told.
+"""Compares two bundles, or two parts of one: B is faster than A, slower, the same within a margin, or cannot tell.
 
 A statistic is taken of each repetition, since cycles inside one are not independent, and averaged over repetitions;
-`inference` judges all the differences together. A verdict is read off the interval of B − A: beyond 0 it is `faster` or
-`slower`; within the margin `no difference shown`; anything else is `inconclusive`.
+`inference` judges all the differences together. A verdict is read off the interval of B − A: within the margin it is
+`the same`; beyond 0 `faster` or `slower`; anything else `cannot tell`.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,9 @@ import numpy as np
 from analysis import comparability, cycles, inference
 from analysis.bundle import Bundle, BundleError, Cell
 from analysis.distribution import Distribution, Floats
+from analysis.headline import MARGIN
 from analysis.inference import Sides
+from analysis.quantity import Quantity, three_digits
 from analysis.selection import Selection, pair
 from analysis.statistics import PERCENTILES, supported
 
@@ -24,43 +27,72 @@ STATISTICS: Mapping[str, Callable[..., Floats]] = {
     "avg": Distribution.means,
     **{name: partial(Distribution.quantiles, q=PERCENTILES[name]) for name in ("p50", "p90", "p99")},
 }
-MARGIN = 0.05
-"""The share of A's value within which a difference does not matter, unless the user knows better."""
-
-FASTER, SLOWER, SAME, UNKNOWN = "faster", "slower", "no difference shown", "inconclusive"
+FASTER, SLOWER, MORE, FEWER, SAME, UNKNOWN = "faster", "slower", "more", "fewer", "the same", "cannot tell"
+"""Verdicts on B: `more` and `fewer` are those on shares and bursts, where less is better."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What can be said of one statistic: B − A in µs, its interval, and how sure it is.
+    """What can be said of one statistic: A's and B's value, B − A with its interval, and how sure it is.
 
-    `a_us` and `b_us` are averages over repetitions. The interval holds together with all others of the comparison.
+    Values, interval, margin and `detectable` are in the quantity's unit (µs, %, cycles); a side that losses cut is
+    `math.inf`. The interval holds together with all others of its family. `sure` means that A and B differ at all;
+    `verdict` is what a reader may conclude, and `why` the reason where that is not plain. `detectable` is the smallest
+    difference that these repetitions would have shown in four of five runs, `repetitions` about how many a side would
+    settle it: none where unknown or where it is settled.
     """
 
     cells: tuple[Cell, Cell]
-    metric: str
-    statistic: str
-    a_us: float
-    b_us: float
-    low_us: float
-    high_us: float
+    quantity: Quantity
+    a: float
+    b: float
+    low: float
+    high: float
     p: float
+    sure: bool
     cliffs_delta: float
-    margin_us: float
+    margin: float
+    verdict: str
+    why: str = ""
+    headline: bool = False
+    detectable: float | None = None
+    repetitions: int | None = None
 
     @property
-    def difference_us(self) -> float:
-        """B − A."""
-        return self.b_us - self.a_us
+    def metric(self) -> str:
+        """T, R, O, lost or missed."""
+        return self.quantity.metric
 
     @property
-    def verdict(self) -> str:
-        """B against A."""
-        if self.high_us < 0:
-            return FASTER
-        if self.low_us > 0:
-            return SLOWER
-        return SAME if max(-self.low_us, self.high_us) <= self.margin_us else UNKNOWN
+    def statistic(self) -> str:
+        """`avg`, `p50`, …, `share_percent`, `burst`."""
+        return self.quantity.statistic
+
+    @property
+    def difference(self) -> float:
+        """B − A; infinite where one side is cut, and 0 where both are."""
+        return 0.0 if self.a == self.b else self.b - self.a
+
+    @property
+    def cut(self) -> bool:
+        """Whether losses cut either side."""
+        return math.isinf(self.a) or math.isinf(self.b)
+
+    @property
+    def percent(self) -> tuple[float, float, float] | None:
+        """(difference, low, high) in % of A; none where A is nothing or either side is cut."""
+        if self.cut or not self.a or not self.quantity.is_latency:
+            return None
+        return 100 * self.difference / self.a, 100 * self.low / self.a, 100 * self.high / self.a
+
+    @property
+    def words(self) -> str:
+        """The verdict as a reader is told it: `the same within 5 %`."""
+        if self.verdict != SAME:
+            return self.verdict
+        if not self.quantity.is_latency:
+            return f"{SAME} within {three_digits(self.margin)} {self.quantity.points}"
+        return f"{SAME} within {three_digits(100 * self.margin / self.a) if self.a else '0'} %"
 
 
 @dataclass(frozen=True)
@@ -145,18 +177,26 @@ def _measure(a: Bundle, b: Bundle, cells: tuple[Cell, Cell]) -> _Measured:
 def _claims(own: _Measured, found: inference.Differences, margin: float) -> Iterator[Claim]:
     for j, (metric, statistic) in enumerate(own.names):
         a, b = own.sides.a[:, j], own.sides.b[:, j]
+        low, high, limit = float(found.low_us[j]), float(found.high_us[j]), margin * abs(float(a.mean()))
         yield Claim(
             cells=own.cells,
-            metric=metric,
-            statistic=statistic,
-            a_us=float(a.mean()),
-            b_us=float(b.mean()),
-            low_us=float(found.low_us[j]),
-            high_us=float(found.high_us[j]),
+            quantity=Quantity(metric, statistic),
+            a=float(a.mean()),
+            b=float(b.mean()),
+            low=low,
+            high=high,
             p=float(found.p[j]),
+            sure=low > 0 or high < 0,
             cliffs_delta=inference.cliffs_delta(a, b),
-            margin_us=margin * abs(float(a.mean())),
+            margin=limit,
+            verdict=_verdict(low, high, limit),
         )
+
+
+def _verdict(low: float, high: float, margin: float) -> str:
+    if max(-low, high) <= margin:
+        return SAME
+    return FASTER if high < 0 else SLOWER if low > 0 else UNKNOWN
 
 
 def _notes(a: Selection, b: Selection, measured: Sequence[_Measured]) -> Iterator[str]:

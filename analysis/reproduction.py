@@ -33,12 +33,13 @@ def outcomes(original: Bundle, replay: Bundle) -> Iterator[Outcome]:
     levels = compare.compare(*sides, force=True)
     for claim in levels.claims:
         verdict = {SAME: YES, UNKNOWN: OPEN}.get(claim.verdict, NO)
-        yield Outcome(f"{_cell(claim)}: {claim.metric} {claim.statistic}", _ms(claim.a_us), _ms(claim.b_us), verdict)
+        yield Outcome(
+            f"{_cell(claim)}: {claim.metric} {claim.statistic}",
+            claim.quantity.text(claim.a),
+            claim.quantity.text(claim.b),
+            verdict,
+        )
 
 
 def _cell(claim: Claim) -> str:
     return claim.cells[0].label
-
-
-def _ms(value_us: float) -> str:
-    return f"{value_us / 1000:.3f} ms"

@@ -64,18 +64,18 @@ def claims(found: Sequence[Claim]) -> Grid:
             _pair(claim),
             claim.metric,
             claim.statistic,
-            milliseconds(claim.a_us),
-            milliseconds(claim.b_us),
-            f"{claim.difference_us / 1000:+.3f}",
-            f"[{claim.low_us / 1000:+.3f}, {claim.high_us / 1000:+.3f}]",
-            f"{100 * claim.difference_us / claim.a_us:+.1f} %" if claim.a_us else "",
+            claim.quantity.text(claim.a),
+            claim.quantity.text(claim.b),
+            claim.quantity.text(claim.difference, signed=True),
+            claim.quantity.interval(claim.low, claim.high),
+            f"{claim.percent[0]:+.1f} %" if claim.percent else "",
             f"{claim.cliffs_delta:+.2f}",
-            claim.verdict,
+            claim.words,
         )
         for claim in found
     )
     header = ("cell", "metric", "", "A", "B", "B − A", "95 % interval", "change", "Cliff's δ", "B is")
-    return Grid("Average repetition, in ms", header, 3, rows)
+    return Grid("B against A", header, 3, rows)
 
 
 def _pair(claim: Claim) -> str:

@@ -36,12 +36,12 @@ def _part(name: str, verdict: str, claims: Sequence[Claim]) -> str:
     if verdict in {SLOWER, FASTER}:
         words = f"{name} is {verdict}: " if name else f"{verdict}, "
         return words + ", ".join(_amount(claim) for claim in own)
-    return f"{verdict} in {', '.join(_name(c) for c in own)}"
+    return f"{own[0].words} in {', '.join(_name(c) for c in own)}"
 
 
 def _amount(claim: Claim) -> str:
-    low, high = sorted((abs(claim.low_us), abs(claim.high_us)))
-    return f"{_name(claim)} by {rough(abs(claim.difference_us))} ms [{rough(low)}, {rough(high)}]"
+    low, high = sorted((abs(claim.low), abs(claim.high)))
+    return f"{_name(claim)} by {rough(abs(claim.difference))} ms [{rough(low)}, {rough(high)}]"
 
 
 def _name(claim: Claim) -> str:

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells in words a reader knows without the plan: `stress, fifo on both`, `Nagle's algorithm on`."""
+
+from collections.abc import Mapping, Sequence
+
+from analysis.bundle import Cell
+
+CONTENTIONS = {"cpu": "stress"}
+POLICIES = {"fifo": "fifo", "rr": "round robin", "flags": "the thesis' flags", "nice": "nice", "weight": "CPU weight"}
+HOST = ("broker", "control-loop")
+
+
+def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
+    """By cell index, what tells each cell from the others of the bundle, and the contention that it is under."""
+    several = {
+        "scenario": len({cell.scenario for cell in cells}) > 1,
+        "interval": len({cell.interval_ms for cell in cells}) > 1,
+        "qos": len({cell.qos for cell in cells}) > 1,
+    }
+    return {cell.index: ", ".join(_words(cell, several)) for cell in cells}
+
+
+def of_arm(cell: Cell) -> str:
+    """The conditions of one cell: contention, then what was set."""
+    kind = (cell.contention or "").partition(":")[0]
+    return ", ".join(words for words in (CONTENTIONS.get(kind, kind), _setting(cell)) if words) or "undisturbed"
+
+
+def _words(cell: Cell, several: Mapping[str, bool]) -> list[str]:
+    words = [f"scenario {cell.scenario}"] if several["scenario"] else []
+    words += [of_arm(cell)]
+    words += [f"every {cell.interval_ms} ms"] if several["interval"] else []
+    words += [f"QoS {cell.qos}"] if several["qos"] else []
+    return words
+
+
+def _setting(cell: Cell) -> str:
+    """The knobs where they tell more than the arm's name, else that name."""
+    by_knob: dict[str, list[str]] = {}
+    for service, knobs in cell.knobs.items():
+        for kind, value in knobs.items():
+            if kind != "tcp":
+                by_knob.setdefault(value, []).append(service)
+    if by_knob:
+        return " and ".join(f"{_knob(value)} on {_services(services)}" for value, services in by_knob.items())
+    return "no priority" if cell.arm == "none" else cell.arm
+
+
+def _knob(value: str) -> str:
+    kind, _, amount = value.partition(":")
+    words = POLICIES.get(kind, kind)
+    return words if kind in {"fifo", "rr", "flags", "weight"} else f"{words} {amount}".strip()
+
+
+def _services(services: Sequence[str]) -> str:
+    if set(services) == set(HOST):
+        return "both"
+    return " and ".join({"control-loop": "the client", "broker": "the broker"}.get(name, name) for name in services)

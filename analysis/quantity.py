@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a number is about: a statistic of a metric, its unit, and how a reader is told it.
+
+Latencies (T, R, O, T_intended) are in µs, shares of cycles (lost, missed) in %, bursts in cycles. A lost cycle has an
+infinite latency: a quantile that losses cut is `math.inf`, and is told as "lost".
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+SHARES = {"lost": "lost cycles", "missed": "missed deadlines"}
+"""The metrics that are no latency, and their names."""
+OF_ANSWERED = frozenset({"min", "avg", "max", "jitter"})
+"""Statistics that only answered cycles can have; every statistic of R is one too: the board timed what it answered."""
+NAMES = {"avg": "mean", "p50": "median"}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A statistic of a metric: `O.p99`, `missed.share_percent`, `lost.burst`."""
+
+    metric: str
+    statistic: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From its short form, `O.p99`; a bare `lost` or `missed` is the share. Raises `ValueError`."""
+        metric, _, statistic = text.partition(".")
+        if metric in SHARES and not statistic:
+            statistic = "share_percent"
+        if not metric or not statistic:
+            raise ValueError(f"{text!r} is no statistic of a metric, such as O.p99 or missed.share_percent")
+        return cls(metric, statistic)
+
+    def __str__(self) -> str:
+        """The short form, as bundle.json and the command line have it."""
+        return f"{self.metric}.{self.statistic}"
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether it is in µs."""
+        return self.metric not in SHARES
+
+    @property
+    def of_answered(self) -> bool:
+        """Whether lost cycles have no part in it, so that a loss can flatter it."""
+        return self.is_latency and (self.metric == "R" or self.statistic in OF_ANSWERED)
+
+    @property
+    def name(self) -> str:
+        """As a reader is told: `p99 of O`, `share of missed deadlines`."""
+        if self.is_latency:
+            return f"{NAMES.get(self.statistic, self.statistic)} of {self.metric}"
+        return {"share_percent": "share of {}", "burst": "longest burst of {}"}[self.statistic].format(
+            SHARES[self.metric]
+        )
+
+    @property
+    def unit(self) -> str:
+        """The unit that `text` gives."""
+        return "ms" if self.is_latency else {"share_percent": "%", "burst": "in a row"}[self.statistic]
+
+    @property
+    def points(self) -> str:
+        """The unit of a difference: points for a share."""
+        return "points" if self.unit == "%" else self.unit
+
+    def text(self, value: float, *, signed: bool = False) -> str:
+        """A value (µs, %, cycles) with its unit, to three digits."""
+        if math.isinf(value):
+            return "lost" if self.is_latency else "unknown"
+        shown = value / 1000 if self.is_latency else value
+        return f"{'+' if signed and value > 0 else ''}{three_digits(shown)} {self.unit}"
+
+    def interval(self, low: float, high: float) -> str:
+        """An interval's bounds in the same unit: `[−0.3, 1.2] ms`."""
+        scale = 1000 if self.is_latency else 1
+        unit = self.unit if self.is_latency else self.points
+        return f"[{three_digits(low / scale)}, {three_digits(high / scale)}] {unit}"
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits at most: more would only be read past."""
+    if not math.isfinite(value):
+        return "−∞" if value < 0 else "∞"
+    if value == 0:
+        return "0"
+    sign, size = ("−" if value < 0 else ""), abs(value)
+    return f"{sign}{size:.{min(max(2 - math.floor(math.log10(size)), 0), 4)}f}"
