@@ -74,6 +74,9 @@ class Cell:
     board: str
     contention: str | None
     knobs: Mapping[str, Mapping[str, str]]
+    messages: int
+    broker: str | None = None
+    """Its kind; none in a bundle made before it was recorded."""
 
     @property
     def label(self) -> str:
@@ -163,7 +166,7 @@ def read(folder: Path) -> Bundle:
     samples = _scan_samples(folder)
     document, samples = _upgrade(folder, document, samples)
     try:
-        cells = tuple(_cell(entry) for entry in document["plan"]["cells"])
+        cells = tuple(_cell(entry, document["plan"]) for entry in document["plan"]["cells"])
         repetitions = tuple(_repetition(entry) for entry in document["repetitions"])
         order, floor_us = _order(document["plan"].get("order", [])), _floor_us(document)
         _require(document)
@@ -234,7 +237,7 @@ def _upgrade(folder: Path, document: Document, samples: pl.LazyFrame) -> tuple[D
     return document, samples
 
 
-def _cell(entry: Document) -> Cell:
+def _cell(entry: Document, plan: Document) -> Cell:
     knobs = {str(service): {k: str(v) for k, v in knobs.items()} for service, knobs in entry["knobs"].items()}
     contention = entry["contention"]
     return Cell(
@@ -246,6 +249,8 @@ def _cell(entry: Document) -> Cell:
         board=str(entry["board"]),
         contention=None if contention is None else str(contention),
         knobs=knobs,
+        messages=_whole(entry if "messages" in entry else plan, "messages"),
+        broker=None if entry.get("broker") is None else str(entry["broker"]),
     )
 
 

@@ -175,6 +175,8 @@ def path_command(bundle: BundleArgument = LATEST) -> None:
     console = _console()
     tables.show(path.table(split), console)
     console.print(f"{split.rows.height} cycles seen whole; their parts miss O by {split.worst_us:.1f} µs at the most")
+    for caution in path.cautions(split):
+        console.print(f"warning: {caution}.", style="yellow", soft_wrap=True)
 
 
 @app.command()

@@ -20,7 +20,7 @@ def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
     found += [_differs("board", own.board, other.board) for own, other in pairs]
     # A capture at the broker slows what it looks at.
     found += [_differs("capture", *("yes" if own.bundle.plan.get("captured") else "no" for own in (a, b)))]
-    found += [_differs("messages a repetition", a.bundle.plan["messages"], b.bundle.plan["messages"])]
+    found += [_differs("messages a repetition", own.messages, other.messages) for own, other in pairs]
     return _distinct(found)
 
 
@@ -31,6 +31,7 @@ def changes(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
         found += [
             _differs(key, getattr(own, key), getattr(other, key)) for key in ("scenario", "arm", "interval_ms", "qos")
         ]
+        found += [_differs("broker", own.broker, other.broker)] if own.broker and other.broker else []
         found += [_differs("contention", own.contention or "none", other.contention or "none")]
         found += [_differs(knob, _setting(own, knob), _setting(other, knob)) for knob in _knobs(own, other)]
     found += [_differs(name, _host(a.bundle, name), _host(b.bundle, name)) for name in SURROUNDINGS]

@@ -29,6 +29,10 @@ class Split:
 
     rows: pl.DataFrame
     worst_us: float
+    acausal: int
+    """Cycles in which a message passed before it was sent, or after it was received: the clocks disagreed there."""
+    clock_moved_us: int
+    """By how much the broker's wall clock moved in all while frames were stamped by it."""
 
 
 def read(bundle: Bundle) -> Split:
@@ -43,7 +47,24 @@ def read(bundle: Bundle) -> Split:
         raise BundleError(f"{file}: damaged: {error}") from None
     if worst is not None and worst > TOLERANCE_US:
         raise BundleError(f"{file}: the parts of a cycle miss its O by {worst:.0f} µs, more than {TOLERANCE_US}")
-    return Split(rows, worst or 0.0)
+    acausal = rows.filter(pl.min_horizontal(*PARTS) < -TOLERANCE_US).height
+    captures = [entry.get("capture") or {} for entry in bundle.document["repetitions"]]
+    return Split(rows, worst or 0.0, acausal, sum(int(capture.get("clock_moved_us") or 0) for capture in captures))
+
+
+def cautions(split: Split) -> list[str]:
+    """What a reader must know beside the table; nothing in a sound run."""
+    lines = []
+    if split.acausal:
+        lines.append(
+            f"in {split.acausal} of {split.rows.height} cycles a part is negative: stamp and clock disagree there"
+        )
+    if split.clock_moved_us > TOLERANCE_US:
+        lines.append(
+            f"the wall clock moved by {split.clock_moved_us / 1000:g} ms during the run; every frame got the "
+            "offset of its moment, but those waiting in the kernel just then may be off by it"
+        )
+    return lines
 
 
 def table(split: Split) -> Grid:

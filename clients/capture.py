@@ -3,6 +3,8 @@
 
 It runs in the broker's network namespace, with CAP_NET_RAW alone, and never in a run that measures latency. Frames are
 not messages: TCP streams are put together again, and a message has passed when the frame with its last byte has.
+The kernel stamps frames by the wall clock, which may be set meanwhile: every stamp is turned into CLOCK_MONOTONIC, the
+control loop's clock, as its frame is read.
 Until a line comes on standard input it records; then it prints the messages as one JSON line.
 """
 
@@ -15,6 +17,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from clients import packets
@@ -25,11 +28,43 @@ _PACKET_OUTGOING = 4
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
 _BUFFER_BYTES = 8 << 20
+_FIRST_READINGS = 10
+"""Of the clocks, before the first frame; the one that was interrupted least counts."""
 
 Frame = tuple[int, bool, bytes]
-"""When it passed (ns, CLOCK_REALTIME, by the kernel), whether it left the broker, and its IP packet."""
+"""When it passed (ns, CLOCK_MONOTONIC), whether it left the broker, and its IP packet."""
 Message = tuple[int, str, str, int, int]
 """When it passed (ns, CLOCK_MONOTONIC), `in` or `out`, `request` or `answer`, repetition, sequence."""
+
+
+class WallClock:
+    """What CLOCK_MONOTONIC showed when CLOCK_REALTIME showed a stamp, both read anew with every frame.
+
+    Reading one clock between two readings of the other bounds their offset. While the last known one is within these
+    bounds it stays: being preempted between the readings adds no jitter, and a clock that was set is followed at once.
+    """
+
+    def __init__(
+        self, realtime_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._realtime_ns, self._monotonic_ns = realtime_ns, monotonic_ns
+        low_ns, high_ns = min((self._bounds_ns() for _ in range(_FIRST_READINGS)), key=lambda pair: pair[1] - pair[0])
+        self._offset_ns = (low_ns + high_ns) // 2
+        self.moved_ns = 0
+        """By how much the wall clock moved against the monotonic one in all, to and fro."""
+
+    def monotonic_ns(self, stamp_ns: int) -> int:
+        """Turn the stamp of a frame that has just been read."""
+        low_ns, high_ns = self._bounds_ns()
+        if not low_ns <= self._offset_ns <= high_ns:
+            now_ns = (low_ns + high_ns) // 2
+            self.moved_ns += abs(now_ns - self._offset_ns)
+            self._offset_ns = now_ns
+        return stamp_ns + self._offset_ns
+
+    def _bounds_ns(self) -> tuple[int, int]:
+        before_ns, wall_ns, after_ns = self._monotonic_ns(), self._realtime_ns(), self._monotonic_ns()
+        return before_ns - wall_ns, after_ns - wall_ns
 
 
 @dataclass
@@ -67,7 +102,7 @@ class Dissection:
     messages: list[Message] = field(default_factory=list)
     streams: dict[bytes, Stream] = field(default_factory=dict)
 
-    def take(self, frame: Frame, to_monotonic_ns: int) -> None:
+    def take(self, frame: Frame) -> None:
         """Add the messages that this frame completes."""
         passed_ns, outgoing, packet = frame
         segment = tcp_segment(packet, self.port)
@@ -76,7 +111,7 @@ class Dissection:
         ends, first_byte, payload = segment
         for first, body in self.streams.setdefault(ends, Stream()).take(first_byte, payload):
             if first & 0xF0 == packets.PUBLISH:
-                self._publish(passed_ns + to_monotonic_ns, "out" if outgoing else "in", first, body)
+                self._publish(passed_ns, "out" if outgoing else "in", first, body)
 
     def _publish(self, passed_ns: int, direction: str, first: int, body: bytes) -> None:
         try:
@@ -106,27 +141,25 @@ def main() -> int:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         print(json.dumps({"event": "capturing"}), flush=True)
         frames: list[Frame] = []
+        clock = WallClock()
         while sys.stdin not in (ready := select.select([sock, sys.stdin], [], [])[0]):
             if ready:
-                frames.append(_receive(sock))
+                frames.append(_receive(sock, clock))
         os.read(sys.stdin.fileno(), 4096)
         dropped = struct.unpack("@II", sock.getsockopt(263, 6, 8))[1]  # SOL_PACKET, PACKET_STATISTICS
-    # The kernel stamps frames by CLOCK_REALTIME, the control loop's times are CLOCK_MONOTONIC's of the same kernel.
-    to_monotonic_ns = time.monotonic_ns() - time.time_ns()
     dissection = Dissection(int(os.environ.get("BROKER_PORT", "1883")))
     for frame in frames:
-        dissection.take(frame, to_monotonic_ns)
+        dissection.take(frame)
     gaps = sum(stream.gaps for stream in dissection.streams.values())
-    print(
-        json.dumps({"event": "messages", "messages": dissection.messages, "gaps": gaps, "dropped": dropped}), flush=True
-    )
+    missed = {"gaps": gaps, "dropped": dropped, "clock_moved_us": clock.moved_ns // 1000}
+    print(json.dumps({"event": "messages", "messages": dissection.messages, **missed}), flush=True)
     return 0
 
 
-def _receive(sock: socket.socket) -> Frame:
+def _receive(sock: socket.socket, clock: WallClock) -> Frame:
     packet, ancillary, _, address = sock.recvmsg(65536, socket.CMSG_SPACE(_TIMESPEC.size))
     seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2][: _TIMESPEC.size])
-    return seconds * 1_000_000_000 + nanoseconds, address[2] == _PACKET_OUTGOING, packet
+    return clock.monotonic_ns(seconds * 1_000_000_000 + nanoseconds), address[2] == _PACKET_OUTGOING, packet
 
 
 if __name__ == "__main__":

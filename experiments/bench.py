@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import statistics
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -23,15 +24,19 @@ from experiments.plan import Plan
 from experiments.samples import samples
 from experiments.variables import Settings
 
+SWAPS = ("PLACEMENT", "BROKER")
+"""The variables that leave its schedule as it is."""
 ROUNDS = 5
 LONG_CYCLES = 10_000
 
 
-def bench(stand: Stand, console: Console) -> None:
+def bench(stand: Stand, broker: str | None, placement: str, console: Console) -> None:
     """Measure and print; leaves no bundle."""
     run = secrets.token_hex(4)
-    quick = plan.of_scenario("0", Settings(intervals=(20,), seed=1), run)
-    long = plan.of_scenario("0", Settings(intervals=(10,), messages=LONG_CYCLES, seed=1), run)
+    common = Settings(broker=broker, seed=1)
+    quick = plan.of_scenario("0", replace(common, intervals=(20,)), run, placement)
+    long = plan.of_scenario("0", replace(common, intervals=(10,), messages=LONG_CYCLES), run, placement)
+    stand.check(quick.cells[0].conditions)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "logs").mkdir()
         try:

@@ -10,7 +10,7 @@ import os
 import secrets
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import bench, doctor, images, plan, replay, variables
-from experiments.errors import TestbedError
+from experiments.errors import BadInputError, TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
 from experiments.placements import docker as docker_placement
@@ -57,7 +57,11 @@ def run_path(
 ) -> None:
     """Split O along the path: run a scenario with a capture at the broker. Its latencies are not for comparison."""
     given = variables.given(swaps or [], os.environ)
-    settings = variables.Settings.parse(given | {"PLACEMENT": "docker"})
+    settings = variables.Settings.parse(given)
+    if settings.placement == "host":
+        raise BadInputError(
+            "PLACEMENT", "host", "a capture needs the broker's own network; leave it out, or say docker"
+        )
     planned = plan.of_scenario(scenario, settings, secrets.token_hex(4))
     planned = dataclasses.replace(planned, name=f"path-{scenario}", captured=True)
     raise typer.Exit(_run(planned, given, None)[0])
@@ -69,7 +73,10 @@ def run_all(swaps: Swaps = None) -> None:
     given = variables.given(swaps or [], os.environ)
     settings = variables.Settings.parse(given)
     placement, notice = _placement(settings)
-    plans = [plan.of_scenario(number, settings, secrets.token_hex(4), placement) for number in SCENARIOS]
+    plans = [
+        plan.of_scenario(number, _where_published(settings, number), secrets.token_hex(4), placement)
+        for number in SCENARIOS
+    ]
     bundles, worst = [], 0
     for planned in plans:
         code, folder = _run(planned, given, notice)
@@ -100,7 +107,7 @@ def run_again(bundle: Annotated[Path, typer.Argument(help="The folder of the run
         _say(console, f"testbed: cannot be matched here: {difference}")
     pinned: dict[str, str] = {}
     if any(cell.placement == "docker" for cell in planned.cells):
-        docker_placement.require(None)
+        docker_placement.require()
         pinned = replay.present(docker.from_env(), recorded.image_ids())
         for service in sorted(set(recorded.image_ids()) - set(pinned)):
             _say(console, f"testbed: cannot be matched here: the image of {service}; the current one is used")
@@ -115,7 +122,7 @@ def _run(
     command: list[str] | None = None,
     pinned: dict[str, str] | None = None,
 ) -> tuple[int, Path]:
-    stands = {cell.placement: _stand(cell.placement, planned.settings.broker, pinned) for cell in planned.cells}
+    stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
     for cell in planned.cells:
         stands[cell.placement].check(cell.conditions)
     console = Console(highlight=False)
@@ -130,7 +137,8 @@ def _run(
         _say(
             console,
             f"testbed: {planned.name} ({planned.title}), placement {'+'.join(stands)}, {len(planned.cells)} cells × "
-            f"{settings.repetitions} repetitions × {settings.messages} cycles, seed {settings.seed}",
+            f"{settings.repetitions} repetitions × {_each(cell.messages for cell in planned.cells)} cycles, "
+            f"seed {settings.seed}",
         )
         code = runner.run(console)
         _say(console, f"testbed: {runner.bundle.facts['status']} bundle in {runner.bundle.folder}")
@@ -171,14 +179,20 @@ def list_variables() -> None:
 
 @app.command("bench")
 def run_bench(swaps: Swaps = None) -> None:
-    """Print the instrument beside its floor: TCP echo, scenario 0, lateness, CPU. Takes about three minutes."""
-    settings = variables.Settings.parse(variables.given(swaps or [], os.environ))
+    """Print the instrument beside its floor: TCP echo, scenario 0, lateness, CPU. Takes about three minutes.
+
+    Its schedule is fixed, so that figures compare; only PLACEMENT and BROKER can be swapped.
+    """
+    given = variables.given(swaps or [], os.environ)
+    settings = variables.Settings.parse(given)
+    for name in sorted(set(given) - set(bench.SWAPS)):
+        raise BadInputError(name, given[name], f"bench has a fixed schedule; it takes only {' and '.join(bench.SWAPS)}")
     placement, notice = _placement(settings)
     console = Console(highlight=False)
     if notice:
         _say(console, f"testbed: {notice}")
     with _alone():
-        bench.bench(_stand(placement, settings.broker), console)
+        bench.bench(_stand(placement), settings.broker, placement, console)
 
 
 @app.command("doctor")
@@ -190,7 +204,7 @@ def examine_host() -> None:
 @app.command()
 def firmware() -> None:
     """Export sketch and simulated board from their image, for DEVICE=simavr in placement host."""
-    docker_placement.require(None)
+    docker_placement.require()
     print(f"testbed: sketch and simulator are in {images.export_firmware(docker.from_env())}")
 
 
@@ -212,6 +226,12 @@ def clean() -> None:
         print("testbed: nothing was left behind")
 
 
+def _where_published(settings: variables.Settings, number: str) -> variables.Settings:
+    """Leave PRIORITY=published out where the thesis sets no priority: over all nine scenarios that is no mistake."""
+    nothing = settings.priority == "published" and not SCENARIOS[number].priority
+    return dataclasses.replace(settings, priority=None) if nothing else settings
+
+
 def _placement(settings: variables.Settings) -> tuple[str, str | None]:
     """Choose the placement, and what every reader must be told when it is not the one they would expect."""
     if settings.placement == "docker":
@@ -220,8 +240,13 @@ def _placement(settings: variables.Settings) -> tuple[str, str | None]:
     return ("docker", None) if lacking is None else ("host", f"placement host (plain processes): {lacking}")
 
 
-def _stand(placement: str, broker: str | None, pinned: dict[str, str] | None = None) -> Stand:
-    return docker_placement.require(broker, pinned) if placement == "docker" else HostStand(broker)
+def _stand(placement: str, pinned: dict[str, str] | None = None) -> Stand:
+    return docker_placement.require(pinned) if placement == "docker" else HostStand()
+
+
+def _each(values: Iterable[int]) -> str:
+    """Every distinct value, once."""
+    return " or ".join(map(str, sorted(set(values))))
 
 
 def _say(console: Console, line: str) -> None:

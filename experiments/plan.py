@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clients.schedule import Job
-from experiments import boards, contentions, knobs
+from experiments import boards, brokers, contentions, knobs
 from experiments.boards import Board
 from experiments.contentions import Contention
 from experiments.contentions.mqtt_stresser import MqttStresser
@@ -20,6 +20,9 @@ from experiments.scenarios import SCENARIOS, Scenario
 from experiments.studies import STUDIES
 from experiments.variables import Settings
 
+OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "WARMUP", "DEADLINE_MS", "SEED"})
+"""Variables that no arm of a study can have to itself."""
+
 
 @dataclass(frozen=True)
 class Conditions:
@@ -29,6 +32,7 @@ class Conditions:
     tcp: str = "nodelay"
     contention: Contention | None = None
     knobs: Knobs = ()
+    broker: str = "mosquitto"
 
     def __post_init__(self) -> None:
         """Add the TCP option to the knobs, for it is proved like them."""
@@ -61,6 +65,8 @@ class Cell:
     qos: int
     qos_answer: int
     conditions: Conditions
+    messages: int
+    timeout_ms: int
     arm: str = ""
     placement: str = "docker"
 
@@ -72,8 +78,9 @@ class Cell:
         """Give the entry of `plan.cells` in bundle.json."""
         return {
             "cell": index, "scenario": self.scenario, "arm": self.arm, "placement": self.placement,
-            "interval_ms": self.interval_ms,
-            "qos": self.qos, "qos_answer": self.qos_answer, "board": self.conditions.board.kind,
+            "interval_ms": self.interval_ms, "qos": self.qos, "qos_answer": self.qos_answer,
+            "messages": self.messages, "timeout_ms": self.timeout_ms,
+            "broker": self.conditions.broker, "board": self.conditions.board.kind,
             "device": str(self.conditions.board), "contention": str(self.conditions.contention or "") or None,
             "knobs": self.conditions.record(),
         }  # fmt: skip
@@ -106,14 +113,13 @@ class Plan:
 
     def scheduled_s(self, cell: Cell) -> float:
         """How long one repetition's schedule lasts, warm-up included."""
-        return (self.settings.messages + self.settings.warmup) * cell.interval_ms / 1000
+        return (cell.messages + self.settings.warmup) * cell.interval_ms / 1000
 
     def job(self, cell: Cell, repetition: int) -> Job:
         """What the control loop is asked to do in one repetition of a cell."""
-        settings = self.settings
         return Job(
-            run=self.run, repetition=repetition, interval_ms=cell.interval_ms, messages=settings.messages,
-            warmup=settings.warmup, qos=cell.qos, qos_answer=cell.qos_answer, timeout_ms=settings.timeout_ms,
+            run=self.run, repetition=repetition, interval_ms=cell.interval_ms, messages=cell.messages,
+            warmup=self.settings.warmup, qos=cell.qos, qos_answer=cell.qos_answer, timeout_ms=cell.timeout_ms,
         )  # fmt: skip
 
     def record(self) -> dict[str, Any]:
@@ -143,6 +149,10 @@ def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "do
     settings = Settings.parse(study.common | dict(given))
     cells: list[Cell] = []
     for arm, swaps in study.arms.items():
+        for variable in sorted(set(swaps) & OF_THE_WHOLE_RUN):
+            raise BadInputError(
+                variable, swaps[variable], f"arm {arm} of study {name} swaps what holds for a whole run"
+            )
         swept = {variable: value.format(pi_cpus=cpu_sets()[1]) for variable, value in swaps.items()}
         taken = set(swept) & set(given)
         if taken:
@@ -161,15 +171,19 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
         _board(scenario, settings, placement),
         settings.tcp or ("nagle" if published else "nodelay"),
         _contention(scenario, settings),
-        _knobs(scenario, settings.priority or ("published" if published else None)),
+        _knobs(scenario, settings),
+        brokers.parse(settings.broker).kind if settings.broker else brokers.usual(placement),
     )
     _require_services(conditions)
     qos_answer = 0 if published and settings.qos_answer is None else settings.qos_answer
     return [
-        Cell(number, interval_ms, qos, qos if qos_answer is None else qos_answer, conditions, arm, placement)
+        Cell(
+            number, interval_ms, qos, qos if qos_answer is None else qos_answer, conditions,
+            settings.messages, settings.timeout_ms, arm, placement,
+        )
         for interval_ms in settings.intervals or scenario.intervals_ms
         for qos in settings.qos or scenario.qos
-    ]
+    ]  # fmt: skip
 
 
 def _require_services(conditions: Conditions) -> None:
@@ -196,10 +210,15 @@ def _contention(scenario: Scenario, settings: Settings) -> Contention | None:
     return contentions.parse(name, level or ("published" if name == "flood" else ""))
 
 
-def _knobs(scenario: Scenario, priority: str | None) -> Knobs:
+def _knobs(scenario: Scenario, settings: Settings) -> Knobs:
+    priority = settings.priority or settings.fidelity  # the thesis as it was: with flags where it had them
     if priority == "none":
         return ()
     asked = {service: (knobs.one(words),) for service, words in scenario.priority.items()}
     if priority == "published":
+        if settings.priority and not asked:
+            raise BadInputError(
+                "PRIORITY", priority, f"the thesis sets none in {scenario.title!r}; leave it out, or say broker=flags"
+            )
         return knobs.frozen({service: (knobs.one("flags"),) for service in asked})
     return knobs.frozen(asked | (knobs.parse(priority) if priority else {}))

@@ -11,7 +11,7 @@ from typing import Any
 import docker
 import docker.errors
 
-from experiments import boards, contentions, host, knobs
+from experiments import boards, brokers, contentions, host, knobs
 from experiments.errors import BadInputError
 from experiments.knobs.tcp import NoDelay
 from experiments.plan import Cell, Conditions, Plan
@@ -44,7 +44,7 @@ class Recorded:
         names = ("messages", "repetitions", "warmup", "timeout_ms", "seed")
         settings = Settings(**{name: recorded[name] for name in names}, deadline_ms=recorded.get("deadline_ms"))
         try:
-            cells = [_cell(cell, self.facts["placement"]) for cell in recorded["cells"]]
+            cells = [_cell(recorded, cell, self.facts["placement"]) for cell in recorded["cells"]]
         except (KeyError, TypeError) as error:
             raise BadInputError("BUNDLE", self.facts["name"], f"a cell of its plan lacks {error}") from None
         return Plan(self.facts["name"], f"replay of the run of {self.facts['started_utc']}", cells, settings, run)
@@ -78,7 +78,9 @@ def present(engine: docker.DockerClient, wanted: dict[str, str]) -> dict[str, st
     return here
 
 
-def _cell(record: dict[str, Any], placement: str) -> Cell:
+def _cell(recorded: dict[str, Any], record: dict[str, Any], placement: str) -> Cell:
+    """Rebuild a cell; one without a broker of its own is of a bundle that recorded none, and gets the usual one."""
+    placement = record.get("placement", placement)
     by_service = record["knobs"]
     tcp = by_service.get("broker", {}).get(NoDelay.field, "nodelay")
     asked = {
@@ -91,9 +93,11 @@ def _cell(record: dict[str, Any], placement: str) -> Cell:
         tcp,
         contentions.parse(kind, level),
         knobs.frozen({service: found for service, found in asked.items() if found}),
+        brokers.parse(record["broker"]).kind if "broker" in record else brokers.usual(placement),
     )
     qos_answer = record["qos"] if record["qos_answer"] is None else record["qos_answer"]
     return Cell(
         record["scenario"], record["interval_ms"], record["qos"], qos_answer, conditions,
-        record["arm"], record.get("placement", placement),
+        record.get("messages", recorded["messages"]), record.get("timeout_ms", recorded["timeout_ms"]),
+        record["arm"], placement,
     )  # fmt: skip

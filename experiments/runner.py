@@ -174,7 +174,9 @@ class Runner:
         told = disturbing.end()
         if capture:
             capture.send(b"stop")
-            running.messages = capture.receive(CAPTURE_TIMEOUT_S)["messages"]
+            entry["capture"] = capture.receive(CAPTURE_TIMEOUT_S)
+            running.messages = entry["capture"].pop("messages")
+            del entry["capture"]["event"]
         entry["control_loop"] = _loop_facts(done)
         entry["noise"] = witness.noise | {"observer_cpu_percent": witness.observer_cpu_percent}
         entry["proofs"] = [

@@ -31,7 +31,7 @@ def _sample(plan: Plan, cell: Cell, repetition: int, row: list[Any]) -> dict[str
         return sample | {"cause": _CAUSES[outcome]}
     # Rounding T first keeps O = T − R exact in whole microseconds.
     t_us = (received_ns - sent_ns + 500) // 1000
-    late = t_us > plan.settings.timeout_ms * 1000
+    late = t_us > cell.timeout_ms * 1000
     status = "duplicate" if duplicate else "late" if late else "ok"
     return sample | {"t_us": t_us, "r_us": r_us, "o_us": t_us - r_us, "status": status}
 

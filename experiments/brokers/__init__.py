@@ -42,6 +42,11 @@ def parse(text: str) -> Broker:
     return kinds[text]()
 
 
+def usual(placement: str) -> str:
+    """The kind of broker that a placement has unless another is asked for."""
+    return "mosquitto" if placement == "docker" else on_this_host().kind
+
+
 def on_this_host() -> Broker:
     """The machine's own mosquitto if it has one, else the broker that came with our Python packages."""
     mosquitto = parse("mosquitto")

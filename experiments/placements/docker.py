@@ -76,6 +76,10 @@ class DockerStand(Stand):
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
+        if not brokers.parse(conditions.broker).in_docker:
+            raise BadInputError(
+                "BROKER", conditions.broker, "it has no image here; leave BROKER out, or say PLACEMENT=host"
+            )
         image = conditions.contention.image if conditions.contention else None
         if image and not images.obtain(self._engine, image):
             raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
@@ -273,10 +277,8 @@ def compose_version() -> str | None:
     return done.stdout.strip() or None
 
 
-def require(broker: str | None, pinned: dict[str, str] | None = None) -> DockerStand:
+def require(pinned: dict[str, str] | None = None) -> DockerStand:
     """Give the placement, on these images if any are pinned, or say what it lacks; raise BadInputError."""
-    if broker is not None and not brokers.parse(broker).in_docker:
-        raise BadInputError("BROKER", broker, "it has no image here; leave BROKER out, or say PLACEMENT=host")
     lacking = engine_answers()
     if lacking:
         raise BadInputError("PLACEMENT", "docker", f"{lacking}; `make engine`, or say PLACEMENT=host")

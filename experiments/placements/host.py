@@ -46,9 +46,10 @@ class HostStand(Stand):
     name = "host"
     containers = False
 
-    def __init__(self, broker: str | None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._broker: Broker = brokers.parse(broker) if broker else brokers.on_this_host()
+        self._brokers: dict[str, Broker] = {}
+        """Those that conditions asked for, by kind."""
         self._folder = Path()
         self._port = 0
         self._broker_command: list[str] = []
@@ -57,11 +58,11 @@ class HostStand(Stand):
 
     def check(self, conditions: Conditions) -> None:
         """Only what this machine has can be had."""
-        if not self._broker.available_on_host():
-            raise BadInputError(
-                "BROKER", self._broker.kind, "not installed on this host; leave BROKER out to use amqtt"
-            )
-        if conditions.tcp == "nagle" and self._broker.kind == "amqtt":
+        broker = brokers.parse(conditions.broker)
+        if not broker.available_on_host():
+            raise BadInputError("BROKER", broker.kind, "not installed on this host; leave BROKER out to use amqtt")
+        self._brokers[broker.kind] = broker
+        if conditions.tcp == "nagle" and broker.kind == "amqtt":
             raise BadInputError(
                 "TCP", "nagle", "aMQTT always switches Nagle off; install mosquitto, or PLACEMENT=docker"
             )
@@ -79,7 +80,7 @@ class HostStand(Stand):
         self._folder = folder.resolve()  # our processes run elsewhere
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self._port = probe.getsockname()[1]
-        version = f"{self._broker.kind} {self._broker.version_on_host()}"
+        version = ", ".join(f"{kind} {broker.version_on_host()}" for kind, broker in self._brokers.items())
         return {
             "images": {"broker": {"reference": None, "id": None, "origin": "this host", "version": version}},
             "engine": None,
@@ -119,7 +120,8 @@ class HostStand(Stand):
         assert self._conditions is not None
         self._stop("broker")
         nodelay = self._conditions.tcp == "nodelay"
-        self._broker_command = self._broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
+        broker = self._brokers[self._conditions.broker]
+        self._broker_command = broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
         self._start("broker", self._broker_command)
 
     def broker_configuration(self) -> str:

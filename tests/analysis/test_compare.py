@@ -2,6 +2,7 @@
 """Comparisons of bundles, as a user types them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import synthetic
@@ -155,3 +156,16 @@ def test_sentences_name_verdict_amount_and_interval(tmp_path: Path):
     line = verdicts.sentences(compared(a, b).claims)[0]
     assert line.startswith("T (scenario 1, 20 ms, QoS 0): B is faster: ")
     assert "median by 0." in line
+
+
+def broker(document: dict[str, Any], kind: str, messages: int = 100) -> None:
+    document["plan"]["cells"][0] |= {"broker": kind, "messages": messages}
+
+
+def test_another_broker_is_told_and_another_number_of_messages_is_an_obstacle(tmp_path: Path):
+    a = write(tmp_path / "a", edit=lambda document: broker(document, "mosquitto"))
+    b = write(tmp_path / "b", edit=lambda document: broker(document, "amqtt"), data_seed=2)
+    assert "broker: mosquitto → amqtt" in compared(a, b).differences
+    shorter = write(tmp_path / "c", edit=lambda document: broker(document, "mosquitto", 50), data_seed=2)
+    with pytest.raises(BundleError, match="messages a repetition: 100 → 50"):
+        compared(a, shorter)

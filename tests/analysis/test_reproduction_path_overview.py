@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replays judged claim by claim, O split along the path, and several runs in one table."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -54,6 +55,21 @@ def test_parts_that_miss_o_are_damage_and_no_split_is_one_clear_line(bundle: Pat
     split(bundle, error_us=60.0)
     with pytest.raises(BundleError, match="miss its O by 60 µs"):
         path.read(read(bundle))
+
+
+def test_a_wall_clock_that_was_set_is_told_though_the_parts_add_up(bundle: Path) -> None:
+    """A message stamped 3 ms late makes one part longer and the next shorter: no sum can see it."""
+    split(bundle)
+    assert path.cautions(path.read(read(bundle))) == []
+    rows = pl.read_parquet(bundle / path.FILE)
+    moved = [pl.col("client_to_broker_us") + 3000, pl.col("in_broker_request_us") - 3000]
+    rows.with_columns(moved).write_parquet(bundle / path.FILE)
+    document = json.loads((bundle / "bundle.json").read_text())
+    document["repetitions"][0]["capture"] = {"gaps": 0, "dropped": 0, "clock_moved_us": 3000}
+    (bundle / "bundle.json").write_text(json.dumps(document))
+    said = path.cautions(path.read(read(bundle)))
+    assert "in 1 of 1 cycles a part is negative" in said[0]
+    assert "the wall clock moved by 3 ms" in said[1]
 
 
 def test_several_runs_share_one_table(scenario_1: Path, tmp_path: Path) -> None:

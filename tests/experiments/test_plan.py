@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stand import reproducible
 
-from experiments.plan import Plan, of_scenario
+from experiments.errors import BadInputError
+from experiments.plan import OF_THE_WHOLE_RUN, Plan, of_scenario, of_study
 from experiments.scenarios import SCENARIOS
-from experiments.variables import Settings
+from experiments.studies import STUDIES, Study
+from experiments.variables import VARIABLES, Settings
 
 swaps = st.builds(
     Settings,
@@ -88,3 +90,52 @@ def test_the_answer_has_the_requests_qos_unless_another_is_asked_for() -> None:
 def test_a_repetitions_schedule_includes_its_warm_up() -> None:
     planned = plan(Settings(intervals=(20,), messages=100, warmup=5))
     assert planned.scheduled_s(planned.cells[0]) == pytest.approx(2.1)
+
+
+def study_of(monkeypatch: pytest.MonkeyPatch, **swaps: str) -> Plan:
+    """A study whose second arm swaps these."""
+    arms = {"usual": {}, "other": swaps}
+    monkeypatch.setitem(STUDIES, "trial", Study("Does it matter?", "0", arms, {"INTERVALS": "20"}))
+    return of_study("trial", {}, "0123abcd", "host")
+
+
+def test_what_an_arm_swaps_is_what_its_cells_run_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, other = study_of(monkeypatch, BROKER="amqtt", MESSAGES="7", TIMEOUT_MS="77").cells
+    assert (usual.messages, usual.timeout_ms) == (100, 1000)
+    assert (other.conditions.broker, other.messages, other.timeout_ms) == ("amqtt", 7, 77)
+    assert {name: other.record(1)[name] for name in ("broker", "messages", "timeout_ms")} == {
+        "broker": "amqtt", "messages": 7, "timeout_ms": 77,
+    }  # fmt: skip
+
+
+def test_an_arms_messages_and_timeout_reach_the_control_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = study_of(monkeypatch, MESSAGES="7", TIMEOUT_MS="77")
+    job = planned.job(planned.cells[1], 1)
+    assert (job.messages, job.timeout_ms) == (7, 77)
+    assert planned.scheduled_s(planned.cells[1]) == pytest.approx(12 * 0.02)
+
+
+@pytest.mark.parametrize("variable", sorted(OF_THE_WHOLE_RUN))
+def test_an_arm_cannot_swap_what_holds_for_the_whole_run(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    with pytest.raises(
+        BadInputError, match=rf"^{variable}=3: arm other of study trial swaps what holds for a whole run"
+    ):
+        study_of(monkeypatch, **{variable: "3"})
+
+
+def test_every_variable_of_an_arm_acts_or_is_refused() -> None:
+    """Whoever adds a variable must say which."""
+    of_a_cell = {"INTERVALS", "QOS", "QOS_ANSWER", "MESSAGES", "TIMEOUT_MS", "DEVICE", "PLACEMENT", "TCP", "BROKER",
+                 "PRIORITY", "CONTENTION", "FLOOD", "FIDELITY"}  # fmt: skip
+    assert of_a_cell | OF_THE_WHOLE_RUN == set(VARIABLES)
+
+
+def test_published_priorities_are_refused_where_the_thesis_sets_none() -> None:
+    with pytest.raises(BadInputError, match=r"^PRIORITY=published: the thesis sets none in 'Arduino'"):
+        plan(Settings(priority="published"))
+    flags = plan(Settings(priority="published"), "5").cells[0].conditions.record()
+    assert (flags["broker"]["priority"], flags["control-loop"]["priority"]) == ("flags", "flags")
+
+
+def test_the_thesis_as_it_was_needs_no_priority_to_publish() -> None:
+    assert plan(Settings(fidelity="published")).cells[0].conditions.tcp == "nagle"

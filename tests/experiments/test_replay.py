@@ -11,7 +11,7 @@ from experiments import plan
 from experiments.errors import BadInputError
 from experiments.replay import Recorded
 from experiments.scenarios import SCENARIOS
-from experiments.studies import STUDIES
+from experiments.studies import STUDIES, Study
 from experiments.variables import Settings
 
 
@@ -53,6 +53,13 @@ def test_levels_and_swaps_survive(tmp_path: Path) -> None:
         "SEED": "1",
     }
     planned = plan.of_scenario("7", Settings.parse(swaps), "0123abcd")
+    assert recorded(tmp_path, planned).plan("89abcdef").cells == planned.cells
+
+
+def test_brokers_messages_and_timeouts_of_arms_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arms = {"amqtt": {"BROKER": "amqtt", "MESSAGES": "7"}, "slow": {"BROKER": "mosquitto", "TIMEOUT_MS": "5000"}}
+    monkeypatch.setitem(STUDIES, "trial", Study("Which broker?", "0", arms))
+    planned = plan.of_study("trial", {"SEED": "7"}, "0123abcd", "host")
     assert recorded(tmp_path, planned).plan("89abcdef").cells == planned.cells
 
 

@@ -99,6 +99,18 @@ def test_without_an_engine_placement_docker_names_the_remedies(command: Command)
     assert err.startswith("testbed: PLACEMENT=docker: no container engine answers; `make engine`")
 
 
+def test_a_run_with_a_capture_is_refused_as_plain_processes(command: Command) -> None:
+    code, _, err = command("path", "1", "PLACEMENT=host")
+    assert code == 2
+    assert err.startswith("testbed: PLACEMENT=host: a capture needs the broker's own network; ")
+
+
+def test_bench_refuses_what_would_change_its_schedule(command: Command) -> None:
+    code, _, err = command("bench", "PLACEMENT=host", "MESSAGES=5")
+    assert code == 2
+    assert err == "testbed: MESSAGES=5: bench has a fixed schedule; it takes only PLACEMENT and BROKER\n"
+
+
 @pytest.mark.parametrize("listing", ["scenarios", "variables", "--help"])
 def test_the_lists_can_be_read_anywhere(command: Command, listing: str) -> None:
     code, out, err = command(listing)
