@@ -14,13 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import docker
-import docker.errors
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, doctor, images, plan, replay, variables
+from experiments import bench, doctor, engine, images, plan, replay, variables
 from experiments.errors import BadInputError, TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
@@ -108,7 +106,7 @@ def run_again(bundle: Annotated[Path, typer.Argument(help="The folder of the run
     pinned: dict[str, str] = {}
     if any(cell.placement == "docker" for cell in planned.cells):
         docker_placement.require()
-        pinned = replay.present(docker.from_env(), recorded.image_ids())
+        pinned = replay.present(engine.connect(), recorded.image_ids())
         for service in sorted(set(recorded.image_ids()) - set(pinned)):
             _say(console, f"testbed: cannot be matched here: the image of {service}; the current one is used")
     command = ["make", "replay", f"BUNDLE={bundle}"]
@@ -205,19 +203,22 @@ def examine_host() -> None:
 def firmware() -> None:
     """Export sketch and simulated board from their image, for DEVICE=simavr in placement host."""
     docker_placement.require()
-    print(f"testbed: sketch and simulator are in {images.export_firmware(docker.from_env())}")
+    print(f"testbed: sketch and simulator are in {images.export_firmware(engine.connect())}")
 
 
 @app.command()
 def clean() -> None:
     """Remove what a killed run left behind: containers, networks, volumes. Bundles stay."""
-    if docker_placement.engine_answers() is not None:
+    lack = engine.lacking()
+    if lack and not lack.absent:
+        raise TestbedError(f"{lack.reason}: {lack.remedy}")
+    if lack:
         print("testbed: no engine answers, so no container of ours runs; processes end with their runner")
         return
-    engine = docker.from_env()
-    projects = docker_placement.leftover_projects(engine)
+    client = engine.connect()
+    projects = docker_placement.leftover_projects(client)
     for project in sorted(projects):
-        docker_placement.remove(engine, project)
+        docker_placement.remove(client, project)
         print(f"testbed: removed {project}")
     lowered = docker_placement.lower_rt_budgets()
     for file in lowered:
@@ -234,10 +235,13 @@ def _where_published(settings: variables.Settings, number: str) -> variables.Set
 
 def _placement(settings: variables.Settings) -> tuple[str, str | None]:
     """Choose the placement, and what every reader must be told when it is not the one they would expect."""
-    if settings.placement == "docker":
+    if settings.placement == "host":
+        return "host", "placement host (plain processes): PLACEMENT=host"
+    lack = engine.lacking()
+    # An engine that is there but cannot be used is never passed over in silence: `require` refuses with the remedy.
+    if lack is None or not lack.absent or settings.placement == "docker":
         return "docker", None
-    lacking = docker_placement.engine_answers() if settings.placement is None else "PLACEMENT=host"
-    return ("docker", None) if lacking is None else ("host", f"placement host (plain processes): {lacking}")
+    return "host", f"placement host (plain processes): {lack.reason}"
 
 
 def _stand(placement: str, pinned: dict[str, str] | None = None) -> Stand:

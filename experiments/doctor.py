@@ -1,97 +1,218 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make doctor`: what this host can and cannot do, with the remedy for each miss."""
+"""`make doctor`: what this host can and cannot do, with the remedy for each miss.
+
+The three ratings, and most of what adds noise, follow the kernel's page on configuring a real-time system
+(Documentation/core-api/real-time/ and admin-guide/cpu-isolation.rst).
+"""
 
 from __future__ import annotations
 
+import enum
 import os
+import resource
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
-from experiments import brokers, host
+from experiments import brokers, engine
 from experiments.cpus import cpu_sets
+from experiments.observer.facts import Machine
 from experiments.observer.sampler import PARSERS
-from experiments.placements import docker as docker_placement
 
-_CAPABILITIES = {"SYS_NICE": 23, "SYS_RESOURCE": 24, "NET_RAW": 13}
+_SYS_NICE = 23
 _STEAL_WATCHED_S = 1.0
+_IMAGES_TAKE_BYTES = 4 * 2**30
+_BUSY_PERCENT = 20.0
+_OUR_COMMANDS = (b"run", b"study", b"all", b"path", b"replay", b"bench")
+
+
+class Rating(enum.Enum):
+    """What a miss does to a run."""
+
+    BLOCKS = "blocks a run"
+    WEAKENS = "weakens a proof"
+    NOISE = "adds noise"
+
+
+_COLOURS = {Rating.BLOCKS: "red", Rating.WEAKENS: "yellow", Rating.NOISE: "yellow"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's report; without a remedy all is well."""
+    """One line of the doctor's report; without a rating all is well."""
 
     what: str
     found: str
+    rating: Rating | None = None
     remedy: str = ""
-    needed: bool = False
-    """Does a run in containers fail without it?"""
+    only: str = ""
+    """Which runs it is about, e.g. `with fifo:`; empty: every run in containers."""
 
 
 def examine() -> Iterator[Finding]:
     """Look at everything a run depends on. Starts nothing, changes nothing."""
-    yield from _engine()
+    lack = engine.lacking()
+    if lack:
+        yield Finding("container engine", lack.reason, Rating.BLOCKS, lack.remedy)
+    else:
+        client = engine.connect()
+        yield from of_engine(client.version(), client.info(), engine.compose_version(), engine.buildx_version())
+        yield from _disk(client.info())
+    machine = Machine()
+    yield from of_machine(machine.facts())
+    yield from _other_runs()
     yield from _cpus()
-    yield from _real_time()
-    yield from _kernel()
+    yield from of_tuning(machine.tuning())
     yield from _host_placement()
-    ports = sorted(str(path) for pattern in ("ttyUSB*", "ttyACM*") for path in Path("/dev").glob(pattern))
-    yield Finding(
-        "serial ports",
-        ", ".join(ports) or "none",
-        "" if ports else "plug a board in for DEVICE=usb:…; simavr needs none",
-    )
 
 
 def print_report(console: Console) -> int:
-    """Print the findings; 1 when a run in containers is impossible, else 0."""
-    table = Table("", "what", "found", "remedy", box=None, pad_edge=False)
-    impossible = False
-    for finding in examine():
-        mark = "ok" if not finding.remedy else "NO" if finding.needed else "–"
-        colour = {"ok": "green", "NO": "red", "–": "yellow"}[mark]
-        impossible |= mark == "NO"
-        table.add_row(f"[{colour}]{mark}", finding.what, finding.found, finding.remedy)
-    console.print(table)
-    console.print()
+    """Print the findings; 1 when no run in containers is possible, else 0."""
+    findings = list(examine())
+    for finding in findings:
+        colour = _COLOURS[finding.rating] if finding.rating else "green"
+        mark = f"[{colour}]{'✗ ' if finding.rating else 'ok'}[/]"
+        console.print(f"{mark}  [bold]{finding.what}[/]: {escape(finding.found)}", soft_wrap=True)
+        if finding.rating:
+            effect = " ".join(filter(None, [finding.rating.value, finding.only]))
+            console.print(f"    [{colour}]{escape(effect)}[/] → {escape(finding.remedy)}", soft_wrap=True)
+    impossible = any(finding.rating is Rating.BLOCKS and not finding.only for finding in findings)
     console.print(
-        "Containers: not possible yet; `make scenario-1` runs as plain processes (PLACEMENT=host)."
+        "\nContainers: not possible yet; `make scenario-1 PLACEMENT=host` runs as plain processes."
         if impossible
-        else "Containers: ready. `make scenario-1`",
+        else "\nContainers: ready. `make scenario-1`",
         markup=False,
         soft_wrap=True,
     )
     return int(impossible)
 
 
-def _engine() -> Iterator[Finding]:
-    lacking = docker_placement.engine_answers()
-    if lacking:
+def of_engine(
+    version: dict[str, Any], info: dict[str, Any], compose: str | None, buildx: str | None
+) -> Iterator[Finding]:
+    """Judge what an engine that can be used says of itself.
+
+    It gives the containers their capabilities, so those of whoever asks do not matter.
+    """
+    driver = f"cgroup driver {info.get('CgroupDriver')}"
+    yield Finding("container engine", f"Docker {version['Version']}, {driver}, storage {info.get('Driver')}")
+    yield Finding("Compose, Buildx", f"{compose}, {buildx}")
+    if not info.get("MemoryLimit", True):
         yield Finding(
-            "container engine", lacking, "sudo make engine (Debian, Ubuntu), or install Docker Engine", needed=True
-        )
-        return
-    version = docker_placement.engine_version()
-    yield Finding("container engine", f"Docker {version}")
-    compose = docker_placement.compose_version()
-    yield Finding("Compose", compose or "none")
+            "memory limits", "ignored by this kernel", Rating.WEAKENS,
+            "boot with cgroup_enable=memory, or a service that grows takes the host with it",
+        )  # fmt: skip
+    for limit, name in (("CpuCfsQuota", "quota:"), ("CPUShares", "weight:"), ("CPUSet", "cpus:")):
+        if not info.get(limit, True):
+            yield Finding(
+                "CPU controller", f"{limit} is not supported here", Rating.BLOCKS,
+                "boot with the cpu and cpuset cgroup controllers enabled", only=f"with {name}",
+            )  # fmt: skip
+
+
+def of_machine(facts: dict[str, Any]) -> Iterator[Finding]:
+    """Judge kernel and control groups."""
+    kind = {True: "virtual machine", False: "bare metal", None: "virtual or not is unknown"}[facts["virtual"]]
+    yield Finding("kernel", f"{facts['kernel']} on {facts['machine']}, {kind}")
+    without = facts["cgroup"] == "none"
+    yield Finding(
+        "cgroup", facts["cgroup"], Rating.BLOCKS if without else None, "mount the cgroup file system" if without else ""
+    )
+    budgets = {True: "budgets per group", False: "no budgets per group", None: "unknown whether there are budgets"}
+    refused = facts["rt_group_sched"] and facts["cgroup"] == "v2"
+    yield Finding(
+        "real-time", f"{budgets[facts['rt_group_sched']]}, cgroup {facts['cgroup']}",
+        Rating.BLOCKS if refused else None,
+        "boot a kernel without RT_GROUP_SCHED (or with rt_group_sched=0), or with cgroup v1" if refused else "",
+        only="with fifo: or rr:",
+    )  # fmt: skip
+    psi = facts["psi"]
+    yield Finding(
+        "pressure (PSI)", "counted" if psi else "not counted", None if psi else Rating.WEAKENS,
+        "" if psi else "boot with psi=1 to see pressure as a cause",
+    )  # fmt: skip
+
+
+def of_tuning(tuning: dict[str, Any]) -> Iterator[Finding]:
+    """Judge what makes latencies vary from run to run."""
+    governors = tuning["governors"]
+    slow = [name for name in governors if name != "performance"]
+    yield Finding(
+        "frequency governor", ", ".join(governors) or "none (fixed, or left to the hypervisor)",
+        Rating.NOISE if slow else None, "cpupower frequency-set -g performance" if slow else "",
+    )  # fmt: skip
+    smt = tuning["smt"]
+    yield Finding(
+        "SMT", {True: "on", False: "off", None: "unknown"}[smt], Rating.NOISE if smt else None,
+        "two CPUs share a core: echo off > /sys/devices/system/cpu/smt/control" if smt else "",
+    )  # fmt: skip
+    yield Finding("isolated CPUs", tuning["isolated"] or "none; isolcpus= would keep other work off the stand's CPUs")
+    pressure = tuning["pressure_percent"]
+    busy = pressure is not None and pressure > _BUSY_PERCENT
+    yield Finding(
+        "CPU pressure", "not counted" if pressure is None else f"{pressure:g} % over 10 s",
+        Rating.NOISE if busy else None,
+        "something else wants these CPUs: stop it, or wait" if busy else "",
+    )  # fmt: skip
+    swapped = tuning["swap_used_bytes"]
+    yield Finding(
+        "swap", f"{swapped / 2**20:.0f} MiB in use", Rating.NOISE if swapped else None,
+        "swapoff -a: a page that is read back from disk delays a cycle by milliseconds" if swapped else "",
+    )  # fmt: skip
+
+
+def other_runs(proc: Path = Path("/proc")) -> list[int]:
+    """Find runs of ours that are under way on this machine, ours aside: by their command lines."""
+    found = []
+    for folder in proc.glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended
+        at = words.index(b"experiments") if b"experiments" in words else 0
+        if at and words[at - 1] == b"-m" and words[at + 1] in _OUR_COMMANDS and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+def _other_runs() -> Iterator[Finding]:
+    others = other_runs()
+    if others:
+        pids = ", ".join(map(str, others))
+        yield Finding("other runs", f"under way: process {pids}", Rating.BLOCKS, "wait for it or stop it", only="now")
+
+
+def _disk(info: dict[str, Any]) -> Iterator[Finding]:
+    try:
+        free = shutil.disk_usage(info["DockerRootDir"]).free
+    except OSError:
+        return  # the engine's folder is on another machine, or closed to us
+    short = free < _IMAGES_TAKE_BYTES
+    yield Finding(
+        "disk for images", f"{free / 2**30:.1f} GiB free in {info['DockerRootDir']}", Rating.BLOCKS if short else None,
+        "building the images takes 4 GiB; docker system prune frees what nothing uses" if short else "",
+        only="until images are built",
+    )  # fmt: skip
 
 
 def _cpus() -> Iterator[Finding]:
     host_cpus, pi_cpus = cpu_sets()
     shared = host_cpus == pi_cpus
     yield Finding(
-        "CPUs", f"host side {host_cpus}, Pi and board {pi_cpus}",
+        "CPUs", f"host side {host_cpus}, Pi and board {pi_cpus}", Rating.NOISE if shared else None,
         "one CPU only: Pi and board will share it with the load, so R suffers too" if shared else "",
     )  # fmt: skip
     steal = _steal_percent()
     noisy = steal is not None and steal > 1
     yield Finding(
         "steal", "not counted here" if steal is None else f"{steal} % over {_STEAL_WATCHED_S:g} s",
+        Rating.NOISE if noisy else None,
         "other guests take this host's CPU: use a quieter or dedicated host" if noisy else "",
     )  # fmt: skip
 
@@ -107,41 +228,25 @@ def _steal_percent() -> float | None:
     return round(float(stolen_us) / 1e4 / _STEAL_WATCHED_S / (os.cpu_count() or 1), 2)
 
 
-def _real_time() -> Iterator[Finding]:
-    grouped = host.rt_group_sched()
-    cgroup = host.cgroup_version()
-    found = {True: "budgets per group", False: "no budgets per group", None: "unknown"}[grouped]
-    blocked = grouped and cgroup == "v2"
-    yield Finding(
-        "real-time", f"{found}, cgroup {cgroup}",
-        "fifo: and rr: will be refused; boot a kernel without RT_GROUP_SCHED, or with cgroup v1" if blocked else "",
-    )  # fmt: skip
-    held = _effective_capabilities()
-    for name, number in _CAPABILITIES.items():
-        has = bool(held >> number & 1)
-        remedy = {"SYS_NICE": "run as root to set fifo: on plain processes; containers get theirs from the engine",
-                  "SYS_RESOURCE": "only needed for --ulimit rtprio (PRIORITY=published); SYS_NICE suffices otherwise",
-                  "NET_RAW": "run as root to capture packets"}[name]  # fmt: skip
-        yield Finding(f"CAP_{name}", "held" if has else "not held", "" if has else remedy)
-
-
-def _kernel() -> Iterator[Finding]:
-    facts = host.facts()
-    yield Finding("kernel", f"{facts['kernel']}, {'virtual machine' if facts['virtual'] else 'bare metal'}")
-    yield Finding(
-        "cgroup", facts["cgroup"], "" if facts["cgroup"] != "none" else "mount the cgroup file system", needed=True
-    )
-    psi = facts["psi"]
-    yield Finding("pressure (PSI)", "yes" if psi else "no", "" if psi else "boot with psi=1 to see pressure as a cause")
-
-
 def _host_placement() -> Iterator[Finding]:
     broker = brokers.on_this_host()
     slow = broker.kind == "amqtt"
     yield Finding(
-        "broker for PLACEMENT=host", f"{broker.kind} {broker.version_on_host()}",
+        "broker for PLACEMENT=host", f"{broker.kind} {broker.version_on_host()}", Rating.NOISE if slow else None,
         "install mosquitto for the broker of the thesis; aMQTT (pure Python) is several times slower" if slow else "",
+        only="with PLACEMENT=host",
     )  # fmt: skip
+    may = _may_be_real_time()
+    yield Finding(
+        "real-time for PLACEMENT=host", "permitted" if may else "not permitted", None if may else Rating.BLOCKS,
+        "" if may else "run as root; containers get CAP_SYS_NICE from the engine", only="with PLACEMENT=host and fifo:",
+    )  # fmt: skip
+    ports = sorted(str(path) for pattern in ("ttyUSB*", "ttyACM*") for path in Path("/dev").glob(pattern))
+    yield Finding("serial ports", ", ".join(ports) or "none; DEVICE=usb:… needs one, simavr does not")
+
+
+def _may_be_real_time() -> bool:
+    return bool(_effective_capabilities() >> _SYS_NICE & 1) or resource.getrlimit(resource.RLIMIT_RTPRIO)[0] > 0
 
 
 def _effective_capabilities() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stand import Program, Responder, Runner, RunningBroker, Script, ScriptedPort
 
-from experiments.placements import docker as docker_placement
+from experiments import engine
 
 # A shell without job control starts what it puts in the background with SIGINT ignored, and every child inherits that;
 # a handler of our own is reset to the default in them.
@@ -23,7 +23,8 @@ _SKIPPED = pytest.StashKey[int]()
 
 @functools.cache
 def lacking_engine() -> str | None:
-    return docker_placement.engine_answers()
+    lack = engine.lacking()
+    return lack.reason if lack else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -58,6 +58,9 @@ start_daemon() {
 }
 
 if answers; then report; exit 0; fi
+if docker version 2>&1 >/dev/null | grep -qi 'permission denied while trying to connect'; then
+  refuse "the engine is there but you may not use it: join group docker (sudo usermod -aG docker \$USER, then log in again)"
+fi
 [ "$(uname -s)" = Linux ] || refuse "this is $(uname -s): install Docker Desktop, start it, then: make doctor"
 # shellcheck source=/dev/null
 . /etc/os-release

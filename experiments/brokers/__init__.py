@@ -25,6 +25,10 @@ class Broker:
         """Say whether `host_command` can run on this machine."""
         raise NotImplementedError
 
+    def missing_on_host(self) -> str:
+        """Say what to do where `available_on_host` is false."""
+        return "not installed on this host; leave BROKER out to use amqtt"
+
     def host_command(self, port: int, *, nodelay: bool, folder: Path) -> list[str]:
         """Give the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`."""
         raise NotImplementedError

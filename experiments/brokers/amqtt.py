@@ -10,6 +10,8 @@ from pathlib import Path
 
 from experiments.brokers import Broker
 
+_PROGRAM = Path(sys.executable).with_name("amqtt")
+
 
 class Amqtt(Broker):
     """asyncio sets TCP_NODELAY on every connection, so it cannot replay Nagle."""
@@ -17,8 +19,12 @@ class Amqtt(Broker):
     kind = "amqtt"
 
     def available_on_host(self) -> bool:
-        """It is among our own requirements."""
-        return True
+        """It is among our own requirements, whose programs stand beside the interpreter."""
+        return _PROGRAM.exists()
+
+    def missing_on_host(self) -> str:
+        """It comes with our packages, so these are not whole."""
+        return f"{_PROGRAM} is not there; remove .venv and run make again, or install mosquitto"
 
     def host_command(self, port: int, *, nodelay: bool, folder: Path) -> list[str]:  # noqa: ARG002
         """Run on a configuration that lets everyone in, on loopback."""
@@ -28,7 +34,7 @@ class Amqtt(Broker):
             "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
         }
         configuration.write_text(json.dumps(settings))  # YAML is a superset of JSON
-        return [str(Path(sys.executable).with_name("amqtt")), "-c", str(configuration)]
+        return [str(_PROGRAM), "-c", str(configuration)]
 
     def version_on_host(self) -> str:
         """As installed."""

@@ -18,7 +18,7 @@ import docker.types
 from docker.models.containers import Container
 from docker.utils.socket import frames_iter
 
-from experiments import brokers, images
+from experiments import brokers, engine, images
 from experiments.errors import BadInputError, StandError
 from experiments.observer import cgroup
 from experiments.placements import Channel, Stand
@@ -39,8 +39,14 @@ class _AttachedChannel(Channel):
         stream: Any = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
         self._socket = getattr(stream, "_sock", stream)
         self._socket.settimeout(None)
+        self._response = getattr(stream, "_response", None)
         self._log = log
         self.feed(self._lines(stream))
+
+    def close(self) -> None:
+        """Close the response before its socket: Python 3.13 complains at exit of one that is finalised after it."""
+        if self._response is not None:
+            self._response.close()
 
     def send(self, line: bytes) -> None:
         """Write to the container's standard input."""
@@ -66,13 +72,14 @@ class DockerStand(Stand):
     def __init__(self, pinned: dict[str, str] | None = None) -> None:
         """Use these images, by service and id, instead of our current ones."""
         super().__init__()
-        self._engine = docker.from_env()
+        self._engine = engine.connect()
         self._pinned = pinned or {}
         self._folder = Path()
         self._project = ""
         self._environment: dict[str, str] = {}
         self._conditions: Conditions | None = None
         self._attached: dict[str, str] = {}
+        self._streams: list[_AttachedChannel] = []
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
@@ -98,7 +105,7 @@ class DockerStand(Stand):
             "engine": {
                 "version": version["Version"],
                 "api": version["ApiVersion"],
-                "compose": compose_version(),
+                "compose": engine.compose_version(),
                 "storage": self._engine.info()["Driver"],
             },
             "cpus": {"host": self.host_cpus, "pi": self.pi_cpus},
@@ -149,15 +156,19 @@ class DockerStand(Stand):
                 raise StandError("the capture did not start; see logs/capture.log")
             time.sleep(0.02)
             container.reload()
-        return _AttachedChannel("capture", container, self._folder / "logs" / "capture.log")
+        return self._channel("capture", container)
 
     def pids(self) -> dict[str, int]:
         """Ask the engine: process ids as the host sees them."""
         assert self._conditions is not None
         pids = {name: int(self._container(name).attrs["State"]["Pid"]) for name in self._conditions.services()}
-        stopped = [name for name, pid in pids.items() if pid == 0]
-        if stopped:
-            raise StandError(f"{stopped[0]} has stopped; see logs/{stopped[0]}.log")
+        for name in (name for name, pid in pids.items() if pid == 0):
+            container = self._container(name)
+            status, last = (
+                container.attrs["State"]["ExitCode"],
+                _last_line(container.logs(tail=1).decode(errors="replace")),
+            )
+            raise StandError(f"{name} has stopped with exit status {status}: {last}; see logs/{name}.log")
         return pids
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
@@ -187,13 +198,19 @@ class DockerStand(Stand):
             with contextlib.suppress(StandError, OSError):
                 observer.ask(do="release")
         remove(self._engine, self._project)
+        for stream in self._streams:
+            stream.close()
 
     def _attach(self) -> None:
         for container in self._containers():
             service = container.labels["com.docker.compose.service"]
             if service in ATTACHED and service != "capture" and self._attached.get(service) != container.id:
                 self._attached[service] = str(container.id)
-                self._channels[service] = _AttachedChannel(service, container, self._folder / "logs" / f"{service}.log")
+                self._channels[service] = self._channel(service, container)
+
+    def _channel(self, service: str, container: Container) -> Channel:
+        self._streams.append(_AttachedChannel(service, container, self._folder / "logs" / f"{service}.log"))
+        return self._streams[-1]
 
     def _override(self, conditions: Conditions) -> dict[str, Any]:
         """Give what the Compose file gets on top: the board's and the knobs' wishes, and the runner's command lines."""
@@ -254,44 +271,21 @@ class DockerStand(Stand):
                 (self._folder / "logs" / f"{service}.log").write_bytes(container.logs())
 
 
-def engine_answers() -> str | None:
-    """None when Docker and Compose v2 answer; else why not, in a few words."""
-    try:
-        docker.from_env(timeout=10).ping()
-    except (docker.errors.DockerException, OSError):
-        return "no container engine answers"
-    return None if compose_version() else "the engine answers, but has no Compose v2"
-
-
-def engine_version() -> str:
-    """Docker Engine's version; raises when none answers."""
-    return str(docker.from_env().version()["Version"])
-
-
-def compose_version() -> str | None:
-    """Compose v2's version, None without it."""
-    try:
-        done = subprocess.run(["docker", "compose", "version", "--short"], capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return done.stdout.strip() or None
-
-
 def require(pinned: dict[str, str] | None = None) -> DockerStand:
     """Give the placement, on these images if any are pinned, or say what it lacks; raise BadInputError."""
-    lacking = engine_answers()
-    if lacking:
-        raise BadInputError("PLACEMENT", "docker", f"{lacking}; `make engine`, or say PLACEMENT=host")
+    lack = engine.lacking()
+    if lack:
+        raise BadInputError("PLACEMENT", "docker", f"{lack.reason}: {lack.remedy}; or say PLACEMENT=host")
     return DockerStand(pinned)
 
 
-def leftover_projects(engine: docker.DockerClient) -> set[str]:
+def leftover_projects(client: docker.DockerClient) -> set[str]:
     """Compose projects of ours that still have a container, a network or a volume."""
     labelled: dict[str, str | list[str] | bool] = {"label": LABEL}
     resources = [
-        *engine.containers.list(all=True, filters=labelled, ignore_removed=True),
-        *engine.networks.list(filters=labelled),
-        *engine.volumes.list(filters=labelled),
+        *client.containers.list(all=True, filters=labelled, ignore_removed=True),
+        *client.networks.list(filters=labelled),
+        *client.volumes.list(filters=labelled),
     ]
     return {
         (resource.attrs.get("Labels") or resource.attrs.get("Config", {}).get("Labels"))["com.docker.compose.project"]
@@ -299,13 +293,13 @@ def leftover_projects(engine: docker.DockerClient) -> set[str]:
     }
 
 
-def remove(engine: docker.DockerClient, project: str) -> None:
+def remove(client: docker.DockerClient, project: str) -> None:
     """Remove everything of one Compose project, at once."""
-    for container in engine.containers.list(all=True, filters=_of_project(project), ignore_removed=True):
+    for container in client.containers.list(all=True, filters=_of_project(project), ignore_removed=True):
         container.remove(force=True, v=True)
-    for network in engine.networks.list(filters=_of_project(project)):
+    for network in client.networks.list(filters=_of_project(project)):
         network.remove()
-    for volume in engine.volumes.list(filters=_of_project(project)):
+    for volume in client.volumes.list(filters=_of_project(project)):
         volume.remove(force=True)
 
 

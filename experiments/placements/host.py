@@ -6,11 +6,13 @@ Also what Docker is compared against, to see what Docker itself costs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +23,7 @@ from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 
 ROOT = Path(__file__).parents[2]
+_BROKER_STARTS_WITHIN_S = 30.0
 _CONFINED = Path(__file__).with_name("confined.py")
 
 
@@ -60,7 +63,7 @@ class HostStand(Stand):
         """Only what this machine has can be had."""
         broker = brokers.parse(conditions.broker)
         if not broker.available_on_host():
-            raise BadInputError("BROKER", broker.kind, "not installed on this host; leave BROKER out to use amqtt")
+            raise BadInputError("BROKER", broker.kind, broker.missing_on_host())
         self._brokers[broker.kind] = broker
         if conditions.tcp == "nagle" and broker.kind == "amqtt":
             raise BadInputError(
@@ -122,7 +125,25 @@ class HostStand(Stand):
         nodelay = self._conditions.tcp == "nodelay"
         broker = self._brokers[self._conditions.broker]
         self._broker_command = broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
-        self._start("broker", self._broker_command)
+        self._await_broker(broker.kind, self._start("broker", self._broker_command))
+
+    def _await_broker(self, kind: str, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the port is served; raise StandError with the broker's last words where it ends instead."""
+        deadline_s = time.monotonic() + _BROKER_STARTS_WITHIN_S
+        while time.monotonic() < deadline_s:
+            if process.poll() is not None:
+                words = (self._folder / "logs" / "broker.log").read_text(errors="replace").split("\n")
+                last = next((line.strip() for line in reversed(words) if line.strip()), "it said nothing")
+                raise StandError(
+                    f"the broker ({kind}) ended with exit status {process.returncode}: {last}; see logs/broker.log"
+                )
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+                return
+            time.sleep(0.02)
+        raise StandError(
+            f"the broker ({kind}) does not serve 127.0.0.1:{self._port} after "
+            f"{_BROKER_STARTS_WITHIN_S:.0f} s; see logs/broker.log"
+        )
 
     def broker_configuration(self) -> str:
         """Give the file that the broker's kind wrote; it is the last word of its command."""

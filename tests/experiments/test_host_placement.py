@@ -15,6 +15,12 @@ from typing import Any
 import pytest
 from stand import ROOT, Runner, alive, check_bundle, children, eventually, undisturbed
 
+from experiments import brokers, plan
+from experiments.brokers import amqtt
+from experiments.errors import BadInputError, StandError
+from experiments.placements.host import HostStand
+from experiments.variables import Settings
+
 HOST = ("PLACEMENT=host", "REPETITIONS=1", "MESSAGES=20", "INTERVALS=10")
 LONG = ("PLACEMENT=host", "REPETITIONS=500", "MESSAGES=20", "INTERVALS=5")
 
@@ -138,3 +144,27 @@ def test_a_folder_that_cannot_be_written_is_said_in_a_line(runner: Runner) -> No
     assert code != 0
     assert "Traceback" not in said
     assert os.listdir(runner.folder) == ["results"]  # noqa: PTH208
+
+
+def test_a_broker_that_cannot_start_says_its_exit_status_and_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["sh", "-c", "echo starting; echo 'Error: Address already in use' >&2; exit 3"]
+    monkeypatch.setattr(brokers.parse("amqtt").__class__, "host_command", lambda *_, **__: command)
+    (tmp_path / "logs").mkdir()
+    stand = HostStand()
+    conditions = plan.of_scenario("0", Settings(broker="amqtt"), "0", "host").cells[0].conditions
+    stand.check(conditions)
+    stand.prepare(tmp_path, "0")
+    stand._conditions = conditions
+    with pytest.raises(StandError, match=r"broker \(amqtt\) ended with exit status 3: Error: Address already in use"):
+        stand.fresh_broker()
+    stand.down()
+
+
+def test_a_broker_whose_program_is_missing_is_refused_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(amqtt, "_PROGRAM", tmp_path / "amqtt")
+    with pytest.raises(BadInputError, match=r"BROKER=amqtt: .*amqtt is not there; remove \.venv and run make again"):
+        HostStand().check(plan.of_scenario("0", Settings(broker="amqtt"), "0", "host").cells[0].conditions)
