@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a bundle: complete, partial or refused, of this schema version or an earlier one.
 
-Whatever is wrong with a bundle ends as one `BundleError` of one line: where, what, and the remedy.
+Whatever is wrong with a bundle ends as one `BundleError` of one line: where, what, and the remedy. `schema` knows what
+bundle.json may hold; here it becomes the records that statistics start from.
 """
 
 import json
@@ -11,8 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-SCHEMA_VERSION = 1
+import schema.bundle
+from schema import bounds, reading
+from schema.reading import REMEDY, UnreadableError
+from schema.text import printable
+
+SCHEMA_VERSION = schema.bundle.VERSION
 
 Document = dict[str, Any]
 
@@ -38,24 +46,12 @@ SAMPLE_COLUMNS: Mapping[str, pl.DataType] = {
     "board": pl.String(),
 }
 
-PARTS = ".parts"
-"""Where a run that was killed left each repetition in files of its own."""
-
-STATUSES = ("complete", "partial", "refused")
-
-KINDS: Mapping[str, type | tuple[type, ...]] = {
-    "name": str,
-    "started_utc": str,
-    "placement": str,
-    "notice": (str, type(None)),
-    "host": dict,
-    "images": dict,
-    "engine": (dict, type(None)),
-    "git": (dict, type(None)),
-    "command": list,
-}
+PARTS = reading.PARTS
 
 CELL_KEY = ("scenario", "arm", "interval_ms", "qos")
+
+ROW_BYTES, TABLE_BYTES = 400, 16 << 20
+"""What a table may take in memory by its own account: so much a row, and so much in any case."""
 
 
 class BundleError(Exception):
@@ -162,48 +158,52 @@ class Bundle:
 
 def read(folder: Path) -> Bundle:
     """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""
-    document = _read_document(folder)
-    samples = _scan_samples(folder)
-    document, samples = _upgrade(folder, document, samples)
     try:
-        cells = tuple(_cell(entry, document["plan"]) for entry in document["plan"]["cells"])
-        repetitions = tuple(_repetition(entry) for entry in document["repetitions"])
-        order, floor_us = _order(document["plan"].get("order", [])), _floor_us(document)
-        _require(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BundleError(f"{folder / 'bundle.json'}: {_explain(error)}; see docs/bundle.md for the format") from error
-    typed = _typed(folder / "samples.parquet", samples)
-    return Bundle(folder, document, cells, repetitions, order, floor_us, typed)
+        document = reading.document(folder)
+        document, samples = _upgrade(folder, document, _scan_samples(folder))
+        checked = reading.checked(folder / "bundle.json", document)
+    except UnreadableError as error:
+        raise BundleError(str(error)) from error
+    tables(folder, "samples", _most_rows(checked))
+    return Bundle(
+        folder=folder,
+        document=document | {name: _folded(document.get(name)) for name in ("reason", "notice")},
+        cells=tuple(_cell(cell, checked.plan) for cell in checked.plan.cells),
+        repetitions=tuple(_repetition(entry) for entry in checked.repetitions),
+        order=tuple((cell, repetition) for cell, repetition in checked.plan.order),
+        floor_us=checked.floor.tcp_echo_t_us.p50 if checked.floor else None,
+        samples=_typed(folder / "samples.parquet", samples),
+    )
 
 
-def _read_document(folder: Path) -> Document:
-    path = folder / "bundle.json"
-    if not folder.is_dir():
-        raise BundleError(f"{folder}: no such folder; give the folder of a run, for example results/latest")
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BundleError(f"{folder}: holds no bundle.json; give the folder of a run, e.g. results/latest") from None
-    except (OSError, ValueError) as error:
-        raise BundleError(f"{path}: not readable as JSON ({error}); take an undamaged copy of the bundle") from error
-    if not isinstance(document, dict):
-        raise BundleError(f"{path}: holds a {type(document).__name__}, not an object; take an undamaged copy")
-    if (parts := sorted((folder / PARTS).glob("repetition-*.json"))) and document.get("ended_utc") is None:
-        document["repetitions"] = [_read_part(part) for part in parts]
-    return document
+def tables(folder: Path, name: str, most: int = bounds.SAMPLES) -> list[Path]:
+    """The files of one table (`samples`, `resources`, `path`): one, or a part a repetition where the run did not end.
 
-
-def _read_part(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BundleError(f"{path}: not readable as JSON ({error}); take an undamaged copy of the bundle") from error
-
-
-def tables(folder: Path, name: str) -> list[Path]:
-    """The files of one table (`samples`, `resources`, `path`): one, or a part a repetition where it did not end."""
+    Raises `BundleError` where they have more rows, or more bytes once unpacked, than a run can have left.
+    """
     whole = folder / f"{name}.parquet"
-    return [whole] if whole.exists() else sorted((folder / PARTS).glob(f"{name}-*.parquet"))
+    files = [whole] if whole.exists() else sorted((folder / PARTS).glob(f"{name}-*.parquet"))
+    rows, size = 0, 0
+    for path in files:
+        try:
+            facts = pq.read_metadata(path)
+            rows += facts.num_rows
+            size += sum(facts.row_group(i).total_byte_size for i in range(facts.num_row_groups))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise BundleError(f"{path}: cut or damaged ({first_line(error)}); {REMEDY}") from error
+    if rows > most:
+        raise BundleError(f"{whole}: {rows:,} rows, where the plan gives at most {most:,}; {REMEDY}")
+    if size > ROW_BYTES * rows + TABLE_BYTES:
+        raise BundleError(f"{whole}: {size >> 20:,} MiB once unpacked, too much for {rows:,} rows; {REMEDY}")
+    return files
+
+
+def _most_rows(checked: schema.bundle.Bundle) -> int:
+    """Every cycle of every repetition, answered four times, and one repetition that bundle.json does not list yet."""
+    plan = checked.plan
+    messages = max((cell.messages or plan.messages for cell in plan.cells), default=0)
+    repetitions = 1 + max(len(plan.order), len(checked.repetitions))
+    return min(4 * repetitions * (messages + plan.warmup), bounds.SAMPLES)
 
 
 def _scan_samples(folder: Path) -> pl.LazyFrame:
@@ -215,113 +215,72 @@ def _scan_samples(folder: Path) -> pl.LazyFrame:
         samples = pl.scan_parquet(files, glob=False)
         samples.collect_schema()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise BundleError(f"{path}: cut or damaged ({_first_line(error)}); take an undamaged copy") from error
+        raise BundleError(f"{path}: cut or damaged ({first_line(error)}); {REMEDY}") from error
     return samples
 
 
 def _upgrade(folder: Path, document: Document, samples: pl.LazyFrame) -> tuple[Document, pl.LazyFrame]:
     path = folder / "bundle.json"
-    version = document.get("schema_version")
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise BundleError(f"{path}: schema_version is {version!r}, not a whole number; take an undamaged copy")
-    if version > SCHEMA_VERSION:
-        raise BundleError(
-            f"{path}: schema_version {version} is newer than {SCHEMA_VERSION}, the last one known here; "
-            "update this checkout"
-        )
+    version = document["schema_version"]
     while version < SCHEMA_VERSION:
         if version not in UPGRADES:
             raise BundleError(f"{path}: schema_version {version} is unknown; known are up to {SCHEMA_VERSION}")
         document, samples = UPGRADES[version](document, samples)
         version += 1
-    return document, samples
+    return document | {"schema_version": version}, samples
 
 
-def _cell(entry: Document, plan: Document) -> Cell:
-    knobs = {str(service): {k: str(v) for k, v in knobs.items()} for service, knobs in entry["knobs"].items()}
-    contention = entry["contention"]
+def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan) -> Cell:
     return Cell(
-        index=_whole(entry, "cell"),
-        scenario=str(entry["scenario"]),
-        arm=str(entry["arm"]),
-        interval_ms=_whole(entry, "interval_ms"),
-        qos=_whole(entry, "qos"),
-        board=str(entry["board"]),
-        contention=None if contention is None else str(contention),
-        knobs=knobs,
-        messages=_whole(entry if "messages" in entry else plan, "messages"),
-        broker=None if entry.get("broker") is None else str(entry["broker"]),
+        index=entry.cell,
+        scenario=entry.scenario,
+        arm=entry.arm,
+        interval_ms=entry.interval_ms,
+        qos=entry.qos,
+        board=entry.board,
+        contention=entry.contention,
+        knobs=entry.knobs,
+        messages=plan.messages if entry.messages is None else entry.messages,
+        broker=entry.broker,
     )
 
 
-def _repetition(entry: Document) -> Repetition:
-    counts = entry["counts"]
+def _repetition(entry: schema.bundle.Repetition) -> Repetition:
     return Repetition(
-        cell=_whole(entry, "cell"),
-        repetition=_whole(entry, "repetition"),
-        order=_whole(entry, "order"),
-        counted=bool(entry["counted"]),
-        validity=str(entry["validity"]),
-        reasons=tuple(str(reason) for reason in entry["reasons"]),
-        counts={name: _whole(counts, name) for name in ("offered", "ok", "late", "lost", "duplicate")},
-        proofs=tuple(_proof(proof) for proof in entry.get("proofs") or ()),
-        noise={name: float(value) for name, value in _noise(entry).items() if value is not None},
+        cell=entry.cell,
+        repetition=entry.repetition,
+        order=entry.order,
+        counted=entry.counted,
+        validity=entry.validity,
+        reasons=tuple(folded(reason) for reason in entry.reasons),
+        counts=entry.counts.model_dump(),
+        proofs=tuple(_proof(proof) for proof in entry.proofs or ()),
+        noise=_noise(entry.noise) if entry.noise else {},
     )
 
 
-def _noise(entry: Document) -> Document:
+def _noise(entry: schema.bundle.Noise) -> dict[str, float]:
     """What disturbed the repetition: steal and foreign CPU in %, the sender's lateness (99th percentile) in µs."""
-    noise = entry.get("noise") or {}
-    lateness = noise.get("lateness_us") or {}
-    return {
-        "steal_percent": noise.get("steal_percent"),
-        "foreign_cpu_percent": noise.get("foreign_cpu_percent"),
-        "lateness_p99_us": lateness.get("p99"),
+    values = {
+        "steal_percent": entry.steal_percent,
+        "foreign_cpu_percent": entry.foreign_cpu_percent,
+        "lateness_p99_us": entry.lateness_us.p99 if entry.lateness_us else None,
     }
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _proof(entry: Document) -> Proof:
-    observed = json.dumps(entry.get("observed"), ensure_ascii=False)
-    return Proof(
-        str(entry["service"]), str(entry["knob"]), str(entry.get("requested")), entry["holds"] is True, observed
-    )
+def _proof(entry: schema.bundle.Proof) -> Proof:
+    observed = json.dumps(entry.observed, ensure_ascii=False)
+    return Proof(entry.service, entry.knob, str(entry.requested), entry.holds, observed)
 
 
-def _order(pairs: list[list[int]]) -> tuple[tuple[int, int], ...]:
-    if not all(isinstance(pair, list) and [type(number) for number in pair] == [int, int] for pair in pairs):
-        raise TypeError("plan.order is not a list of (cell, repetition)")
-    return tuple((cell, repetition) for cell, repetition in pairs)
+def folded(text: str) -> str:
+    """Free text on one line, and nothing in it but what prints."""
+    return printable(" ".join(text.split()))
 
 
-def _floor_us(document: Document) -> float | None:
-    floor = document.get("floor")
-    return float(floor["tcp_echo_t_us"]["p50"]) if floor else None
-
-
-def _require(document: Document) -> None:
-    """Raises `KeyError`, `TypeError` or `ValueError` where bundle.json lacks what every reader needs."""
-    if document["status"] not in STATUSES:
-        raise ValueError(f"status is {document['status']!r}; allowed: {', '.join(STATUSES)}")
-    for name in ("seed", "messages", "repetitions", "timeout_ms"):
-        _whole(document["plan"], name)
-    if document["plan"].get("deadline_ms") is not None:
-        _whole(document["plan"], "deadline_ms")
-    for name, kind in KINDS.items():
-        if name not in document:
-            raise KeyError(name)
-        if not isinstance(document[name], kind):
-            raise TypeError(f"{name} is {document[name]!r}, which it cannot be")
-    if not all(isinstance(image, dict) for image in document["images"].values()):
-        raise TypeError("images is not an object of objects")
-
-
-def _whole(entry: Document, name: str) -> int:
-    value = entry[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}, not a whole number")
-    if not 0 <= value < 1 << 63:
-        raise ValueError(f"{name} is {value}, which it cannot be")
-    return value
+def _folded(text: Any) -> str | None:
+    return None if text is None else folded(str(text))
 
 
 def _typed(path: Path, samples: pl.LazyFrame) -> pl.LazyFrame:
@@ -343,9 +302,6 @@ def _same_family(found: pl.DataType, wanted: pl.DataType) -> bool:
     return found == wanted
 
 
-def _explain(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else _first_line(error)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+def first_line(error: Exception) -> str:
+    """What an error says, in a line that can be printed."""
+    return printable((str(error) or type(error).__name__).splitlines()[0])

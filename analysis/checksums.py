@@ -6,13 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from analysis.bundle import BundleError
+from analysis.files import write_text
+from schema.text import shown
+
+LARGEST = 1 << 20
 LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
 def write(folder: Path, name: str, files: Sequence[str]) -> None:
     """Writes the checksums of `files`, relative to `folder`, into its file `name`."""
     lines = [f"{checksum(folder / file)}  {file}\n" for file in files]
-    (folder / name).write_text("".join(lines), encoding="utf-8")
+    write_text(folder / name, "".join(lines))
 
 
 def listed(path: Path) -> list[str]:
@@ -25,7 +30,7 @@ def findings(path: Path) -> Iterator[str]:
     for line in _lines(path):
         match = LINE.fullmatch(line)
         if not match or PurePosixPath(match[2]).is_absolute() or ".." in PurePosixPath(match[2]).parts:
-            yield f"{path.name}: not a checksum and a file: {line[:80]!r}"
+            yield f"{path.name}: not a checksum and a file: {shown(line)}"
         elif not (path.parent / match[2]).is_file():
             yield f"{match[2]}: missing, but listed in {path.name}"
         elif checksum(path.parent / match[2]) != match[1]:
@@ -39,4 +44,6 @@ def checksum(path: Path) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    if path.stat().st_size > LARGEST:
+        raise BundleError(f"{path}: larger than {LARGEST >> 20} MiB; take an undamaged copy of the bundle")
+    return path.read_text(encoding="utf-8", errors="replace").removesuffix("\n").split("\n")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from analysis import (
     calibrate,
@@ -27,6 +26,7 @@ from analysis import (
 )
 from analysis.bundle import Bundle, BundleError, read
 from analysis.selection import select
+from schema.text import Terminal, complain
 
 app = typer.Typer(
     help="""Turns the bundles that runs leave behind into statistics, tables, figures and verdicts.
@@ -206,12 +206,15 @@ def calibrate_command(
 
 
 def main() -> None:
-    """Runs a command; a `BundleError` is one line on stderr and exit code 2."""
+    """Runs a command; a `BundleError` is one line on stderr and exit code 2, a full disk or the like exit code 1."""
     try:
         app()
     except BundleError as error:
-        print(f"error: {error}", file=sys.stderr)
+        complain("error", error)
         sys.exit(2)
+    except OSError as error:
+        complain("error", f"{error.filename or 'the bundle'}: {error.strerror or error}")
+        sys.exit(1)
 
 
 def _open(folder: Path) -> Bundle:
@@ -220,6 +223,6 @@ def _open(folder: Path) -> Bundle:
     return bundle
 
 
-def _console() -> Console:
+def _console() -> Terminal:
     """Plain text in a pipe; a narrow terminal folds lines, but no figure is cut."""
-    return Console(width=120, markup=False, highlight=False)
+    return Terminal(width=120, markup=False, highlight=False)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that analysis adds to a bundle, any number of times, the same bytes each time."""
 
-import shutil
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from analysis import checksums, conditions, figures, report, summary, tables, warnings
+from analysis import checksums, conditions, figures, files, report, summary, tables, warnings
 from analysis.bundle import Bundle
 from analysis.statistics import CellSummary
 
@@ -18,16 +17,18 @@ FILES = ("summary.csv", "table.md", REPORT)
 
 def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> None:
     """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
-    shutil.rmtree(target / FIGURES, ignore_errors=True)
-    (target / "summary.csv").write_text(summary.render(summaries), encoding="utf-8")
-    (target / "table.md").write_text(table(bundle, summaries), encoding="utf-8")
-    (target / REPORT).write_text(report.render(bundle, summaries), encoding="utf-8")
+    files.require_plain(target)
+    files.write_text(target / "summary.csv", summary.render(summaries))
+    files.write_text(target / "table.md", table(bundle, summaries))
+    files.write_text(target / REPORT, report.render(bundle, summaries))
+    drawn = files.fresh_folder(target / FIGURES)
     for plot in figures.of_bundle(bundle, summaries):
-        figures.save(plot, target / FIGURES)
-    checksums.write(target, SUMS, files(target))
+        figures.save(plot, drawn)
+    files.replace_folder(drawn, target / FIGURES)
+    checksums.write(target, SUMS, names(target))
 
 
-def files(folder: Path) -> list[str]:
+def names(folder: Path) -> list[str]:
     """The derived files in `folder`, relative to it."""
     found = [folder / name for name in FILES] + sorted((folder / FIGURES).glob("*"))
     return [path.relative_to(folder).as_posix() for path in found if path.is_file()]

@@ -57,6 +57,7 @@ STYLE: Any = {
     "pdf.fonttype": 42,
     "font.family": "DejaVu Sans",
     "font.size": 8,
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.6,

@@ -177,4 +177,4 @@ def _drop_empty(grid: Grid) -> Grid:
 
 
 def _pipe(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

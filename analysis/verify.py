@@ -100,11 +100,11 @@ def _derivation(bundle: Bundle) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as place:
         again = Path(place)
         derived.write(bundle, statistics.summarise(bundle), again)
-        different = [name for name in derived.files(again) if _differs(bundle.folder / name, again / name)]
+        different = [name for name in derived.names(again) if _differs(bundle.folder / name, again / name)]
         yield from (f"{name}: not what the samples give" for name in different)
         if different and sums.is_file() and not changed:
             yield f"{derived.SUMS} holds, so they were made by other versions than these: {derived.versions()}"
-        for name in sorted(set(derived.files(bundle.folder)) - set(derived.files(again))):
+        for name in sorted(set(derived.names(bundle.folder)) - set(derived.names(again))):
             yield f"{name}: does not follow from the samples"
 
 
@@ -113,5 +113,5 @@ def _differs(present: Path, again: Path) -> bool:
 
 
 def _derived_line(folder: Path) -> str:
-    names = derived.files(folder)
+    names = derived.names(folder)
     return f"{len(names)} derived files made again, byte for byte" if names else "no derived files yet to make again"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from experiments.errors import BadInputError
+from schema import bounds
 
 Parser = Callable[[str, str], object]
 
@@ -65,16 +66,18 @@ class Variable:
 
 
 VARIABLES = {
-    "INTERVALS": Variable(wholes(1, 60_000), "ms between requests, e.g. 100,50,20,10"),
-    "QOS": Variable(wholes(0, 2), "MQTT quality of service of both hops, e.g. 0,1,2"),
-    "QOS_ANSWER": Variable(whole(0, 2), "QoS of the answers alone (the thesis: 0); default: as the requests"),
-    "MESSAGES": Variable(whole(1, 1_000_000), "cycles a repetition; default 100"),
-    "REPETITIONS": Variable(whole(1, 10_000), "repetitions a cell; default 10"),
-    "WARMUP": Variable(whole(0, 10_000), "cycles before them, kept but not counted; default 5"),
-    "TIMEOUT_MS": Variable(whole(1, 60_000), "an answer after this is late; default 1000"),
-    "DEADLINE_MS": Variable(whole(1, 60_000), "an answer after this has missed its deadline; default: the interval"),
+    "INTERVALS": Variable(wholes(*bounds.INTERVAL_MS), "ms between requests, e.g. 100,50,20,10"),
+    "QOS": Variable(wholes(*bounds.QOS), "MQTT quality of service of both hops, e.g. 0,1,2"),
+    "QOS_ANSWER": Variable(whole(*bounds.QOS), "QoS of the answers alone (the thesis: 0); default: as the requests"),
+    "MESSAGES": Variable(whole(*bounds.MESSAGES), "cycles a repetition; default 100"),
+    "REPETITIONS": Variable(whole(*bounds.REPETITIONS), "repetitions a cell; default 10"),
+    "WARMUP": Variable(whole(*bounds.WARMUP), "cycles before them, kept but not counted; default 5"),
+    "TIMEOUT_MS": Variable(whole(*bounds.TIMEOUT_MS), "an answer after this is late; default 1000"),
+    "DEADLINE_MS": Variable(
+        whole(*bounds.DEADLINE_MS), "an answer after this has missed its deadline; default: the interval"
+    ),
     "DEVICE": Variable(text, "the board: simavr, model, usb:/dev/ttyUSB0, none"),
-    "PLACEMENT": Variable(word("docker", "host"), "docker or host; default: docker where an engine answers"),
+    "PLACEMENT": Variable(word(*bounds.PLACEMENTS), "docker or host; default: docker where an engine answers"),
     "TCP": Variable(word("nodelay", "nagle"), "Nagle's algorithm off or on, at both clients and the broker"),
     "BROKER": Variable(text, "mosquitto; on the host also amqtt"),
     "PRIORITY": Variable(
@@ -85,7 +88,7 @@ VARIABLES = {
     "FIDELITY": Variable(
         word("published"), "published: the thesis as it was: Nagle, flags, its flood, answers at QoS 0"
     ),
-    "SEED": Variable(whole(0, 2**32 - 1), "fixes the order of the cells; default: drawn and recorded"),
+    "SEED": Variable(whole(*bounds.SEED), "fixes the order of the cells; default: drawn and recorded"),
 }
 
 

@@ -103,7 +103,7 @@ def test_a_planned_repetition_that_does_not_count_is_found(copy: Path):
         (lambda b: (b / "bundle.json").write_text("{"), "not readable as JSON"),
         (lambda b: (b / "bundle.json").write_bytes(b"\xff\xfe"), "not readable as JSON"),
         (lambda b: edit(b, lambda d: d.update(schema_version=9)), "schema_version 9 is newer"),
-        (lambda b: edit(b, lambda d: d.pop("plan")), "'plan' is missing"),
+        (lambda b: edit(b, lambda d: d.pop("plan")), "plan is missing"),
         (lambda b: edit(b, lambda d: d["plan"].update(cells=None)), "bundle.json"),
         (lambda b: edit(b, lambda d: d["repetitions"][0].update(proofs=[{"knob": 1}])), "bundle.json"),
         (lambda b: edit(b, lambda d: d["repetitions"][0].update(proofs="x")), "bundle.json"),

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bundle.json, schema version 1: every field that a program of ours takes from one; docs/bundle.md explains them.
+
+Fields that are not here are tolerated and not looked at; one that is here is what it says, or the bundle is refused.
+One that has a default may be absent, as in bundles made before there was such a field.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from schema import bounds
+from schema.bounds import Range
+
+VERSION = 1
+
+
+def _check(allowed: str, holds: Any) -> BeforeValidator:
+    """A check whose error says what is allowed."""
+
+    def check(value: Any) -> Any:
+        if not holds(value):
+            raise PydanticCustomError("allowed", "{allowed}", {"allowed": allowed})
+        return value
+
+    return BeforeValidator(check)
+
+
+def _whole(of: Range) -> BeforeValidator:
+    low, high = of
+    return _check(f"a whole number from {low} to {high}", lambda v: type(v) is int and low <= v <= high)
+
+
+def _one_of(words: Sequence[str]) -> BeforeValidator:
+    return _check(f"one of {', '.join(words)}", lambda v: isinstance(v, str) and v in words)
+
+
+def _like(pattern: str, allowed: str) -> BeforeValidator:
+    return _check(allowed, lambda v: isinstance(v, str) and re.fullmatch(pattern, v) is not None)
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= bounds.LINE_LENGTH and value.isprintable()
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= bounds.TEXT_LENGTH
+
+
+def _is_margin(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1000
+
+
+Name = Annotated[str, _like(bounds.NAME, "a name of at most 80 letters, digits and . _ + : @ - or blanks")]
+Line = Annotated[str, _check(f"a line of at most {bounds.LINE_LENGTH} printable characters", _is_line)]
+Words = Annotated[str, _check(f"text of at most {bounds.TEXT_LENGTH} characters", _is_text)]
+Count = Annotated[int, _whole(bounds.COUNT)]
+Number = Annotated[
+    float, _check("a number", lambda v: type(v) in (int, float) and math.isfinite(v) and abs(v) <= bounds.COUNT[1])
+]
+Flag = Annotated[bool, _check("true or false", lambda v: isinstance(v, bool))]
+Qos = Annotated[int, _whole(bounds.QOS)]
+Placement = Annotated[str, _one_of(bounds.PLACEMENTS)]
+Placements = Annotated[str, _one_of((*bounds.PLACEMENTS, "docker+host", "host+docker"))]
+ImageId = Annotated[str, _like(bounds.IMAGE_ID, "sha256: and 64 hexadecimal digits")]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class Cell(_Record):
+    """An entry of `plan.cells`."""
+
+    cell: Count
+    scenario: Name
+    arm: Line
+    interval_ms: Annotated[int, _whole(bounds.INTERVAL_MS)]
+    qos: Qos
+    qos_answer: Qos | None = None
+    placement: Placement | None = None
+    """None: the run's."""
+    broker: Name | None = None
+    """None: made before it was recorded, by the placement's usual one."""
+    messages: Annotated[int, _whole(bounds.MESSAGES)] | None = None
+    timeout_ms: Annotated[int, _whole(bounds.TIMEOUT_MS)] | None = None
+    """None of either: the plan's."""
+    board: Name
+    device: Line | None = None
+    contention: Line | None
+    knobs: dict[Name, dict[Name, Line]]
+
+
+class Plan(_Record):
+    """`plan`: what was to be run."""
+
+    seed: Annotated[int, _whole(bounds.SEED)]
+    messages: Annotated[int, _whole(bounds.MESSAGES)]
+    repetitions: Annotated[int, _whole(bounds.REPETITIONS)]
+    warmup: Annotated[int, _whole(bounds.WARMUP)]
+    timeout_ms: Annotated[int, _whole(bounds.TIMEOUT_MS)]
+    deadline_ms: Annotated[int, _whole(bounds.DEADLINE_MS)] | None = None
+    captured: Flag = False
+    question: Line | None = None
+    headline: Annotated[list[Line], Field(max_length=100)] | None = None
+    margin_percent: Annotated[float, _check("a number from 0 to 1000", _is_margin)] = 5.0
+    cells: Annotated[list[Cell], Field(max_length=bounds.CELLS[1])]
+    order: Annotated[
+        list[Annotated[list[Count], Field(min_length=2, max_length=2)]], Field(max_length=bounds.PLANNED[1])
+    ] = []
+
+
+class Counts(_Record):
+    """`counts` of a repetition, without warm-up."""
+
+    offered: Count
+    ok: Count
+    late: Count
+    lost: Count
+    duplicate: Count
+
+
+class Proof(_Record):
+    """A knob read back; `observed` may be anything."""
+
+    service: Name
+    knob: Line
+    requested: Line | None = None
+    holds: Flag
+    observed: Any = None
+
+
+class Lateness(_Record):
+    """How late requests left, µs."""
+
+    p99: Number | None = None
+
+
+class Noise(_Record):
+    """What disturbed a repetition; null where the host does not tell."""
+
+    steal_percent: Number | None = None
+    foreign_cpu_percent: Number | None = None
+    lateness_us: Lateness | None = None
+
+
+class Repetition(_Record):
+    """An entry of `repetitions`."""
+
+    order: Count
+    cell: Count
+    repetition: Count
+    validity: Annotated[str, _one_of(bounds.VALIDITIES)]
+    reasons: list[Words]
+    counted: Flag
+    rerun_of: Count | None = None
+    counts: Counts
+    noise: Noise | None = None
+    proofs: list[Proof] | None = None
+
+
+class Host(_Record):
+    """`host`: what the machine was."""
+
+    hostname_hash: Line | None = None
+    kernel: Line | None = None
+    machine: Line | None = None
+    os: Line | None = None
+    cpus: Count | None = None
+    cpu_model: Line | None = None
+    memory_bytes: Count | None = None
+    cgroup: Line | None = None
+    rt_group_sched: Flag | None = None
+    python: Line | None = None
+
+
+class Engine(_Record):
+    """`engine`: absent in placement host."""
+
+    version: Line | None = None
+    compose: Line | None = None
+
+
+class Image(_Record):
+    """An entry of `images`."""
+
+    reference: Line | None = None
+    id: ImageId | None = None
+    origin: Line | None = None
+    version: Line | None = None
+
+
+class Git(_Record):
+    """`git`: the checkout that ran."""
+
+    revision: Annotated[str, _like(r"[0-9a-f]{7,64}", "a revision of 7 to 64 hexadecimal digits")]
+    dirty: Flag | None = None
+
+
+class Quantiles(_Record):
+    """Of the TCP echo, µs."""
+
+    p50: Number
+
+
+class Floor(_Record):
+    """`floor`: the instrument's own."""
+
+    tcp_echo_t_us: Quantiles
+
+
+class Cpus(_Record):
+    """`cpus`: which play the host, and which the Pi."""
+
+    host: Line | None = None
+    pi: Line | None = None
+
+
+class Bundle(_Record):
+    """All of bundle.json."""
+
+    schema_version: Annotated[int, _whole((VERSION, VERSION))]
+    name: Name
+    status: Annotated[str, _one_of(bounds.STATUSES)]
+    reason: Words | None = None
+    command: Annotated[list[Line], Field(max_length=1000)]
+    started_utc: Line
+    ended_utc: Line | None = None
+    git: Git | None
+    placement: Placements
+    notice: Words | None
+    plan: Plan
+    host: Host
+    engine: Engine | None
+    images: dict[Name, Image]
+    cpus: Cpus | None = None
+    floor: Floor | None = None
+    repetitions: Annotated[list[Repetition], Field(max_length=bounds.PLANNED[1])]
