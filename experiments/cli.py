@@ -3,23 +3,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import os
 import secrets
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
+import docker.errors
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, doctor, engine, images, plan, replay, variables
-from experiments.errors import BadInputError, TestbedError
+from experiments import bench, doctor, engine, images, lock, plan, replay, variables
+from experiments.errors import BadInputError, StandError, TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
 from experiments.placements import docker as docker_placement
@@ -76,13 +74,14 @@ def run_all(swaps: Swaps = None) -> None:
         for number in SCENARIOS
     ]
     bundles, worst = [], 0
-    for planned in plans:
-        code, folder = _run(planned, given, notice)
-        if code == INTERRUPTED:
-            raise typer.Exit(code)
-        worst = max(worst, code)
-        bundles.append(folder)
-        (RESULTS / "scenarios").write_text("".join(f"{bundle}\n" for bundle in bundles))
+    with lock.alone():
+        for planned in plans:
+            code, folder = _run(planned, given, notice)
+            if code == INTERRUPTED:
+                raise typer.Exit(code)
+            worst = max(worst, code)
+            bundles.append(folder)
+            (RESULTS / "scenarios").write_text("".join(f"{bundle}\n" for bundle in bundles))
     raise typer.Exit(worst)
 
 
@@ -120,17 +119,17 @@ def _run(
     command: list[str] | None = None,
     pinned: dict[str, str] | None = None,
 ) -> tuple[int, Path]:
+    """Run a plan as the only one on this host; returns the exit code and the bundle."""
     stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
     for cell in planned.cells:
         stands[cell.placement].check(cell.conditions)
     console = Console(highlight=False)
-    if notice:
-        _say(console, f"testbed: {notice}")
-    if any(isinstance(knob, Flags) for cell in planned.cells for _, asked in cell.conditions.knobs for knob in asked):
-        _say(console, f"testbed: {NOTICE}")
     settings = planned.settings
-    with _alone():
-        command = command or ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
+    command = command or ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
+    with lock.alone():
+        _require_nothing_left()
+        for line in _notices(planned, notice):
+            _say(console, f"testbed: {line}")
         runner = Runner(planned, stands, RESULTS, command, notice)
         _say(
             console,
@@ -141,6 +140,25 @@ def _run(
         code = runner.run(console)
         _say(console, f"testbed: {runner.bundle.facts['status']} bundle in {runner.bundle.folder}")
     return code, runner.bundle.folder
+
+
+def _notices(planned: plan.Plan, notice: str | None) -> list[str]:
+    """Return what the user must know before the first cycle."""
+    asked = [knob for cell in planned.cells for _, knobs in cell.conditions.knobs for knob in knobs]
+    return [*([notice] if notice else []), *([NOTICE] if any(isinstance(knob, Flags) for knob in asked) else [])]
+
+
+def _require_nothing_left() -> None:
+    """Refuse to run beside what a killed run left: an old stressor is a contention without a label."""
+    try:
+        left = sorted(docker_placement.leftover_projects(engine.connect(timeout_s=10)))
+    except (docker.errors.DockerException, OSError):
+        return  # no engine, or none that we may use: then nothing of ours runs there either
+    if left:
+        raise StandError(
+            f"{', '.join(left)}: left by a run that was killed, or started by hand; it would disturb this run; "
+            "`make clean` removes it"
+        )
 
 
 @app.command("studies")
@@ -187,9 +205,10 @@ def run_bench(swaps: Swaps = None) -> None:
         raise BadInputError(name, given[name], f"bench has a fixed schedule; it takes only {' and '.join(bench.SWAPS)}")
     placement, notice = _placement(settings)
     console = Console(highlight=False)
-    if notice:
-        _say(console, f"testbed: {notice}")
-    with _alone():
+    with lock.alone():
+        _require_nothing_left()
+        if notice:
+            _say(console, f"testbed: {notice}")
         bench.bench(_stand(placement), settings.broker, placement, console)
 
 
@@ -208,13 +227,21 @@ def firmware() -> None:
 
 @app.command()
 def clean() -> None:
-    """Remove what a killed run left behind: containers, networks, volumes. Bundles stay."""
+    """Remove what a killed run left behind: containers, networks, volumes. Bundles, and a run under way, stay."""
+    with lock.alone():
+        _clean()
+
+
+def _clean() -> None:
     lack = engine.lacking()
-    if lack and not lack.absent:
-        raise TestbedError(f"{lack.reason}: {lack.remedy}")
-    if lack:
-        print("testbed: no engine answers, so no container of ours runs; processes end with their runner")
+    if lack and lack.absent and not engine.installed():
+        print("testbed: no engine is installed here, and processes end with their runner: nothing was left behind")
         return
+    if lack:
+        raise TestbedError(
+            f"{lack.reason}, so containers, networks and volumes of ours may still be there; {lack.remedy}, "
+            "then `make clean` again"
+        )
     client = engine.connect()
     projects = docker_placement.leftover_projects(client)
     for project in sorted(projects):
@@ -255,18 +282,6 @@ def _each(values: Iterable[int]) -> str:
 
 def _say(console: Console, line: str) -> None:
     console.print(line, markup=False, soft_wrap=True)
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Keep a second run off this host: each would be the other's contention, without a label."""
-    path = Path(tempfile.gettempdir()) / "mqtt-contention-testbed.lock"
-    with path.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TestbedError("another run is measuring on this host; wait for it or stop it") from None
-        yield
 
 
 def main() -> int:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +46,11 @@ def lacking() -> Lack | None:
             return Lack(NO_PERMISSION, JOIN_GROUP)
         return Lack("no container engine answers", "`make engine`", absent=True)
     return unsuitable(version, info) or unsuitable_client(compose_version(), buildx_version())
+
+
+def installed() -> bool:
+    """Say whether there may be an engine although none answers: its command is here, or one is named."""
+    return shutil.which("docker") is not None or "DOCKER_HOST" in os.environ
 
 
 def unsuitable(version: dict[str, Any], info: dict[str, Any]) -> Lack | None:

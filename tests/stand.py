@@ -16,7 +16,6 @@ import select
 import socket
 import subprocess
 import sys
-import tempfile
 import termios
 import threading
 import time
@@ -31,7 +30,7 @@ from paho.mqtt.client import MQTTMessage
 
 from clients.connection import Connection, ConnectionLostError
 from clients.wire import Answer, Request, WireError, answer_topic, request_topic
-from experiments import brokers
+from experiments import brokers, lock
 from experiments.brokers import Broker
 from experiments.variables import VARIABLES
 from firmware import protocol
@@ -383,15 +382,12 @@ def _processes() -> dict[int, list[str]]:
 
 
 def _wait_until_nobody_measures() -> None:
-    with (Path(tempfile.gettempdir()) / "mqtt-contention-testbed.lock").open("a") as lock:
+    def free() -> bool:
+        with contextlib.suppress(lock.BusyError), lock.alone():
+            return True
+        return False
 
-        def free() -> bool:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
-            return False
-
-        eventually(free, "the end of somebody else's run", LOCK_PATIENCE_S)
+    eventually(free, "the end of somebody else's run", LOCK_PATIENCE_S)
 
 
 def check_bundle(bundle: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ import docker.types
 from docker.models.containers import Container
 from docker.utils.socket import frames_iter
 
-from experiments import brokers, engine, images
+from experiments import brokers, engine, images, tidy
 from experiments.errors import BadInputError, StandError
 from experiments.observer import cgroup
 from experiments.placements import Channel, Stand
@@ -185,21 +186,30 @@ class DockerStand(Stand):
         return [int(value) for value in json.loads(said)]
 
     def down(self) -> None:
-        """Keep the logs, then remove containers, network and volume; real-time budgets are put back in between."""
+        """Keep the logs, then remove containers, network and volume; real-time budgets are put back in between.
+
+        Raises StandError with what could not be done; nothing of it keeps the rest from being done.
+        """
         if not self._project:
             return
-        self._save_logs()
+        failed = tidy.each([
+            ("logs", self._save_logs),
+            ("real-time budgets", self._release),
+            ("the stand", lambda: remove(self._engine, self._project)),
+            *(("stream", stream.close) for stream in self._streams),
+        ])  # fmt: skip
+        if failed:
+            raise StandError("; ".join(failed))
+
+    def _release(self) -> None:
+        """Put the budgets back: the group above all containers cannot give up what one below it still holds."""
         observer = self._channels.get("observer")
-        if observer is not None:
-            # The group above all containers cannot give up a budget that one below still holds.
-            for container in self._containers():
-                if container.labels["com.docker.compose.service"] != "observer":
-                    container.remove(force=True)
-            with contextlib.suppress(StandError, OSError):
-                observer.ask(do="release")
-        remove(self._engine, self._project)
-        for stream in self._streams:
-            stream.close()
+        if observer is None:
+            return
+        others = [each for each in self._containers() if each.labels["com.docker.compose.service"] != "observer"]
+        tidy.each([("container", functools.partial(container.remove, force=True)) for container in others])
+        with contextlib.suppress(StandError, OSError):
+            observer.ask(do="release")
 
     def _attach(self) -> None:
         for container in self._containers():
@@ -265,10 +275,17 @@ class DockerStand(Stand):
             raise StandError(f"docker compose {arguments[0]} failed: {_last_line(done.stderr)}")
 
     def _save_logs(self) -> None:
-        for container in self._containers():
-            service = container.labels["com.docker.compose.service"]
-            if service not in ATTACHED:  # their standard error is kept as it comes
-                (self._folder / "logs" / f"{service}.log").write_bytes(container.logs())
+        """Keep what each service said, as far as it can be had: a full disk is no reason to keep containers."""
+        services = {container.labels["com.docker.compose.service"]: container for container in self._containers()}
+        tidy.each([
+            (service, functools.partial(_save_log, container, self._folder / "logs" / f"{service}.log"))
+            for service, container in services.items()
+            if service not in ATTACHED  # their standard error is kept as it comes
+        ])  # fmt: skip
+
+
+def _save_log(container: Container, path: Path) -> None:
+    path.write_bytes(container.logs())
 
 
 def require(pinned: dict[str, str] | None = None) -> DockerStand:
@@ -294,13 +311,20 @@ def leftover_projects(client: docker.DockerClient) -> set[str]:
 
 
 def remove(client: docker.DockerClient, project: str) -> None:
-    """Remove everything of one Compose project, at once."""
-    for container in client.containers.list(all=True, filters=_of_project(project), ignore_removed=True):
-        container.remove(force=True, v=True)
-    for network in client.networks.list(filters=_of_project(project)):
-        network.remove()
-    for volume in client.volumes.list(filters=_of_project(project)):
-        volume.remove(force=True)
+    """Remove everything of one Compose project, at once; raises StandError with what would not go."""
+    ours = _of_project(project)
+    containers = client.containers.list(all=True, filters=ours, ignore_removed=True)
+    steps: list[tidy.Step] = [
+        (f"container {each.name}", functools.partial(each.remove, force=True, v=True)) for each in containers
+    ]
+    steps += [(f"network {each.name}", each.remove) for each in client.networks.list(filters=ours)]
+    steps += [
+        (f"volume {each.name}", functools.partial(each.remove, force=True))
+        for each in client.volumes.list(filters=ours)
+    ]
+    failed = tidy.each(steps)
+    if failed:
+        raise StandError(f"not removed: {'; '.join(failed)}; `make clean` tries again")
 
 
 def lower_rt_budgets() -> list[Path]:

@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import resource
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand import ROOT, Runner, alive, check_bundle, children, eventually, undisturbed
+from stand import Runner, alive, check_bundle, children, eventually
 
 from experiments import brokers, plan
 from experiments.brokers import amqtt
@@ -111,18 +109,6 @@ def test_a_full_disk_is_said_in_a_line_and_leaves_a_readable_bundle(runner: Runn
     assert "Traceback" not in said
     assert runner.facts()["status"] == "partial"
     check_bundle(runner.bundle)
-
-
-def test_a_second_run_on_the_same_host_is_refused(tmp_path: Path) -> None:
-    with (tmp_path / "mqtt-contention-testbed.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            [sys.executable, "-m", "experiments", "run", "0", *HOST], cwd=tmp_path, capture_output=True, text=True,
-            env=undisturbed() | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}, check=False,
-        )  # fmt: skip
-    assert done.returncode == 1
-    assert "another run is measuring on this host" in done.stderr
-    assert not (tmp_path / "results").exists()
 
 
 def test_two_runs_with_one_seed_have_one_order(runner: Runner) -> None:

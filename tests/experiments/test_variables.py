@@ -96,7 +96,7 @@ def test_the_environment_counts_too(command: Command) -> None:
 def test_without_an_engine_placement_docker_names_the_remedies(command: Command) -> None:
     code, _, err = command("run", "1", "PLACEMENT=docker", DOCKER_HOST="unix:///nonexistent.sock")
     assert code == 2
-    assert err.startswith("testbed: PLACEMENT=docker: no container engine answers; `make engine`")
+    assert err.startswith("testbed: PLACEMENT=docker: no container engine answers: `make engine`")
 
 
 def test_a_run_with_a_capture_is_refused_as_plain_processes(command: Command) -> None:

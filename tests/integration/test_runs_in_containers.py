@@ -6,13 +6,15 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from containers import DockerRun, docker, left_of
-from stand import Runner, check_bundle, eventually, samples_of
+from stand import ROOT, Runner, check_bundle, eventually, samples_of
 
 pytestmark = pytest.mark.engine
 
@@ -107,6 +109,12 @@ def test_ctrl_c_in_a_repetition_leaves_a_partial_bundle_and_nothing_running(runn
     run = DockerRun(runner, "1", *LONG)
     run.wait_for_cycle(20)
     check_confinement(run)
+    # Cleaning up meanwhile leaves it alone.
+    clean = subprocess.run(
+        [sys.executable, "-m", "experiments", "clean"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (clean.returncode, clean.stdout) == (1, "")
+    assert f"another run is measuring on this host: process {run.process.pid} of " in clean.stderr
     run.process.send_signal(signal.SIGINT)
     code, said = run.end()
     assert code == 130, said
@@ -154,6 +162,10 @@ def test_kill_9_leaves_a_readable_bundle_and_clean_removes_what_is_ours_alone(
     check_bundle(runner.bundle)
     left = left_of(run.project)
     assert len(left) >= 5, "containers, network and volume"
+    code, said = runner.run("run", "0", "PLACEMENT=host", "MESSAGES=1")
+    assert code == 1, "it would run beside what is left"
+    assert f"testbed: {run.project}: left by a run that was killed" in said
+    assert "`make clean` removes it" in said
     code, said = runner.run("clean")
     assert code == 0
     assert f"testbed: removed {run.project}" in said
