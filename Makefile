@@ -34,7 +34,7 @@ compare: $(VENV)/.ready ## is B faster than A? A=BUNDLE or A=BUNDLE\#ARM, likewi
 verify: $(VENV)/.ready ## check BUNDLE and derive every table and figure of it again, byte for byte
 	@$(RUN) -m analysis verify $(or $(BUNDLE),results/latest)
 
-replay: $(VENV)/.ready ## run the plan of BUNDLE again and say, claim by claim, whether it was reproduced
+replay: $(VENV)/.ready ## run the plan of BUNDLE again: what differs here, then claim by claim whether it was reproduced
 	@original=$$(realpath "$(or $(BUNDLE),results/latest)") && $(RUN) -m experiments replay "$$original" && \
 	  $(RUN) -m analysis summarise results/latest >/dev/null && $(RUN) -m analysis reproduced "$$original" results/latest
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, doctor, engine, images, lock, plan, replay, variables
+from experiments import bench, differences, doctor, engine, images, lock, plan, replay, variables
 from experiments.errors import BadInputError, StandError, TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
@@ -25,6 +24,7 @@ from experiments.placements.host import HostStand
 from experiments.runner import Runner
 from experiments.scenarios import SCENARIOS
 from experiments.studies import STUDIES
+from schema.text import Terminal, complain
 
 RESULTS = Path("results")
 INTERRUPTED = 130
@@ -95,21 +95,28 @@ def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")],
 
 
 @app.command("replay")
-def run_again(bundle: Annotated[Path, typer.Argument(help="The folder of the run to repeat.")]) -> None:
-    """Run a bundle's plan again; what this host cannot match is named first."""
+def run_again(
+    bundle: Annotated[Path, typer.Argument(help="The folder of the run to repeat.")], swaps: Swaps = None
+) -> None:
+    """Run a bundle's plan again; what differs here, and what that may mean, is said first.
+
+    The bundle is trusted with nothing that the command line could not say. A serial port is the user's to give:
+    DEVICE=usb:/dev/ttyUSB0 stands in for one that the bundle names; no other variable is taken.
+    """
+    named = replay.device(variables.given(swaps or [], os.environ))
     recorded = replay.Recorded.read(bundle)
-    planned = recorded.plan(secrets.token_hex(4))
-    console = Console(highlight=False)
-    for difference in recorded.differences():
-        _say(console, f"testbed: cannot be matched here: {difference}")
+    planned = recorded.plan(secrets.token_hex(4), named)
     pinned: dict[str, str] = {}
     if any(cell.placement == "docker" for cell in planned.cells):
         docker_placement.require()
-        pinned = replay.present(engine.connect(), recorded.image_ids())
-        for service in sorted(set(recorded.image_ids()) - set(pinned)):
-            _say(console, f"testbed: cannot be matched here: the image of {service}; the current one is used")
-    command = ["make", "replay", f"BUNDLE={bundle}"]
-    raise typer.Exit(_run(planned, {}, recorded.facts.get("notice"), command, pinned)[0])
+        pinned = replay.images_here(engine.connect(), recorded.image_ids(), images.repositories())
+    console = Terminal(highlight=False)
+    for line in differences.lines(recorded.facts, differences.here(recorded.facts, planned, pinned)):
+        _say(console, f"testbed: {line}")
+    command = ["make", "replay", f"BUNDLE={bundle}", *([f"DEVICE={named}"] if named else [])]
+    bare = any(cell.placement == "host" for cell in planned.cells)
+    notice = "placement host (plain processes), as in the run replayed" if bare else None
+    raise typer.Exit(_run(planned, {}, notice, command, pinned)[0])
 
 
 def _run(
@@ -123,7 +130,7 @@ def _run(
     stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
     for cell in planned.cells:
         stands[cell.placement].check(cell.conditions)
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     settings = planned.settings
     command = command or ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
     with lock.alone():
@@ -289,9 +296,9 @@ def main() -> int:
     try:
         app(standalone_mode=True)
     except TestbedError as error:
-        print(f"testbed: {error}", file=sys.stderr)
+        complain("testbed", error)
         return error.exit_code
     except OSError as error:  # e.g. results/ cannot be written
-        print(f"testbed: {error}", file=sys.stderr)
+        complain("testbed", error)
         return 1
     return 0

@@ -31,6 +31,17 @@ _VERSIONS = {
 _REMEMBERED = ROOT / "build" / "image-versions.json"
 
 
+LABEL = "testbed.image"
+"""On each image that we build: the repository it is tagged with, which a later build of the same takes away."""
+
+
+def repositories() -> dict[str, frozenset[str]]:
+    """Give, by service, the repositories whose images a replay may run; the observer's is always the current one."""
+    ours = {service: frozenset({name}) for service, name in _OURS.items() if service != "observer"}
+    brokers = frozenset(name.rpartition(":")[0] for name in (PUBLISHED_BROKER, DEBIAN_BROKER))
+    return ours | {"broker": brokers}
+
+
 @dataclass(frozen=True)
 class Images:
     """Which image each service runs, and the variables that tell Compose so."""
@@ -67,6 +78,7 @@ def ensure(engine: docker.DockerClient) -> Images:
             _run(["bash", str(ROOT / "compose" / "host" / "base-image.sh"), BASE], environment)
         _run(
             ["docker", "build", "--quiet", "--build-arg", f"BASE_IMAGE={BASE}", "--tag", DEBIAN_BROKER,
+             "--label", f"{LABEL}={DEBIAN_BROKER.rpartition(':')[0]}",
              "--file", "compose/broker/Dockerfile", "."],
             environment,
         )  # fmt: skip

@@ -174,7 +174,7 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
         _knobs(scenario, settings),
         brokers.parse(settings.broker).kind if settings.broker else brokers.usual(placement),
     )
-    _require_services(conditions)
+    require_services(conditions)
     qos_answer = 0 if published and settings.qos_answer is None else settings.qos_answer
     return [
         Cell(
@@ -186,7 +186,7 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
     ]  # fmt: skip
 
 
-def _require_services(conditions: Conditions) -> None:
+def require_services(conditions: Conditions) -> None:
     """A knob on what does not run would be a label without a fact; raise BadInputError."""
     services = conditions.services()
     for service, asked in conditions.knobs:

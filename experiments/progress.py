@@ -25,7 +25,7 @@ class RunProgress:
             TextColumn("[bold]{task.description}"),
             BarColumn(None),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[cell]}"),
+            TextColumn("{task.fields[cell]}", markup=False),
             TextColumn("[cyan]{task.fields[running]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[eta]}"),

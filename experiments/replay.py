@@ -1,103 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the plan of a bundle again: the same cells, seed and order, on the same images where they are still here."""
+"""Runs the plan of a bundle again: the same cells, seed and order, on the same images where they are still here.
+
+The bundle is a stranger's: each value goes through the checks of the command line, and nothing in it can name an image,
+a device, a mount or a command that the command line could not.
+"""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import docker
 import docker.errors
 
-from experiments import boards, brokers, contentions, host, knobs
+from experiments import boards, brokers, contentions, knobs, variables
 from experiments.errors import BadInputError
+from experiments.images import LABEL
+from experiments.knobs import Knob
 from experiments.knobs.tcp import NoDelay
-from experiments.plan import Cell, Conditions, Plan
+from experiments.plan import Cell, Conditions, Plan, require_services
 from experiments.variables import Settings
+from schema import bundle as schema
+from schema import reading
+from schema.reading import UnreadableError
 
-_HOST_FACTS = ("hostname_hash", "kernel", "machine", "cpu_model", "cpus", "cgroup", "rt_group_sched")
+REMEDY = "replay a bundle that a run of this testbed left behind"
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a replay needs of a bundle; extra fields of later schema versions are ignored."""
+    """A bundle to run again."""
 
-    facts: dict[str, Any]
+    folder: Path
+    facts: schema.Bundle
 
     @classmethod
     def read(cls, folder: Path) -> Recorded:
-        """Read bundle.json; raise BadInputError where there is no plan to replay."""
+        """Read bundle.json; raise BadInputError where it is none, or has no plan to replay."""
         try:
-            facts = json.loads((folder / "bundle.json").read_text())
-            _ = facts["plan"]["cells"][0], facts["plan"]["seed"], facts["name"]
-        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-            raise BadInputError(
-                "BUNDLE", str(folder), f"no readable bundle.json with a plan in it ({error!r})"
-            ) from None
-        return cls(facts)
+            facts = reading.checked(folder / "bundle.json", reading.document(folder))
+        except UnreadableError as error:
+            raise BadInputError("BUNDLE", str(folder), str(error).removeprefix(f"{folder}/")) from None
+        if not facts.plan.cells:
+            raise BadInputError("BUNDLE", str(folder), f"its plan has no cells; {REMEDY}")
+        return cls(folder, facts)
 
-    def plan(self, run: str) -> Plan:
-        """Rebuild the plan under a run id of its own; raise BadInputError for what this version does not know."""
-        recorded = self.facts["plan"]
-        names = ("messages", "repetitions", "warmup", "timeout_ms", "seed")
-        settings = Settings(**{name: recorded[name] for name in names}, deadline_ms=recorded.get("deadline_ms"))
+    def plan(self, run: str, device: str | None = None) -> Plan:
+        """Rebuild the plan under a run id of its own; raise BadInputError for what the command line would not take.
+
+        `device` stands in for every serial port that the bundle names: ports are this machine's, its user's to give.
+        """
+        recorded = self.facts.plan
+        values = {name: getattr(recorded, name.lower()) for name in _OF_THE_PLAN}
+        settings = Settings.parse({name: str(value) for name, value in values.items() if value is not None})
+        cells = [self._cell(cell, device) for cell in recorded.cells]
+        title = f"replay of the run of {self.facts.started_utc}"
+        return Plan(self.facts.name, title, cells, settings, run, captured=recorded.captured)
+
+    def _cell(self, cell: schema.Cell, device: str | None) -> Cell:
         try:
-            cells = [_cell(recorded, cell, self.facts["placement"]) for cell in recorded["cells"]]
-        except (KeyError, TypeError) as error:
-            raise BadInputError("BUNDLE", self.facts["name"], f"a cell of its plan lacks {error}") from None
-        return Plan(self.facts["name"], f"replay of the run of {self.facts['started_utc']}", cells, settings, run)
+            return _cell(cell, self.facts, device)
+        except BadInputError as error:
+            raise BadInputError("BUNDLE", str(self.folder), f"cell {cell.cell} of its plan: {error}") from None
 
     def image_ids(self) -> dict[str, str]:
         """Give the image of each service that has one."""
-        return {service: image["id"] for service, image in self.facts.get("images", {}).items() if image.get("id")}
-
-    def differences(self) -> list[str]:
-        """Name what this host cannot match, before anything starts."""
-        then, now = self.facts.get("host", {}), host.facts()
-        found = [
-            f"{name.replace('hostname_hash', 'host')}: was {then[name]}, is {now[name]}"
-            for name in _HOST_FACTS
-            if name in then and then[name] != now[name]
-        ]
-        revision, ours = (self.facts.get("git") or {}).get("revision"), (host.git() or {}).get("revision")
-        if revision != ours:
-            found.append(f"revision of the testbed: was {revision}, is {ours}")
-        return found
+        return {service: image.id for service, image in self.facts.images.items() if image.id}
 
 
-def present(engine: docker.DockerClient, wanted: dict[str, str]) -> dict[str, str]:
-    """Give those images, by service, that are here under the very same id."""
-    here = {}
-    for service, image_id in wanted.items():
-        try:
-            here[service] = str(engine.images.get(image_id).id)
-        except docker.errors.ImageNotFound:
-            continue
-    return here
+_OF_THE_PLAN = ("SEED", "MESSAGES", "REPETITIONS", "WARMUP", "TIMEOUT_MS", "DEADLINE_MS")
 
 
-def _cell(recorded: dict[str, Any], record: dict[str, Any], placement: str) -> Cell:
-    """Rebuild a cell; one without a broker of its own is of a bundle that recorded none, and gets the usual one."""
-    placement = record.get("placement", placement)
-    by_service = record["knobs"]
-    tcp = by_service.get("broker", {}).get(NoDelay.field, "nodelay")
-    asked = {
-        service: tuple(knobs.one(text) for field, text in fields.items() if field != NoDelay.field)
-        for service, fields in by_service.items()
-    }
-    kind, _, level = (record["contention"] or "none").partition(":")
+def device(given: Mapping[str, str]) -> str | None:
+    """The one variable that a replay takes; raise BadInputError for any other."""
+    for name in sorted(set(given) - {"DEVICE", "BUNDLE"}):
+        raise BadInputError(name, given[name], "a replay runs the plan as it was recorded; leave it out")
+    return given.get("DEVICE")
+
+
+def _cell(cell: schema.Cell, facts: schema.Bundle, named: str | None) -> Cell:
+    """Rebuild a cell through the parsers of the command line."""
+    placement = cell.placement or facts.placement
+    variables.VARIABLES["PLACEMENT"].parse("PLACEMENT", placement)
+    kind, _, level = (cell.contention or "none").partition(":")
+    tcp = str(variables.VARIABLES["TCP"].parse("TCP", cell.knobs.get("broker", {}).get(NoDelay.field, "nodelay")))
+    asked = {service: _knobs(service, fields) for service, fields in cell.knobs.items()}
     conditions = Conditions(
-        boards.parse(record.get("device", record["board"])),
+        boards.parse(_device(cell, named)),
         tcp,
         contentions.parse(kind, level),
-        knobs.frozen({service: found for service, found in asked.items() if found}),
-        brokers.parse(record["broker"]).kind if "broker" in record else brokers.usual(placement),
+        knobs.frozen({service: chosen for service, chosen in asked.items() if chosen}),
+        brokers.parse(cell.broker or _broker_before(facts) or brokers.usual(placement)).kind,
     )
-    qos_answer = record["qos"] if record["qos_answer"] is None else record["qos_answer"]
+    require_services(conditions)
     return Cell(
-        record["scenario"], record["interval_ms"], record["qos"], qos_answer, conditions,
-        record.get("messages", recorded["messages"]), record.get("timeout_ms", recorded["timeout_ms"]),
-        record["arm"], placement,
+        cell.scenario, cell.interval_ms, cell.qos, cell.qos if cell.qos_answer is None else cell.qos_answer,
+        conditions, cell.messages or facts.plan.messages, cell.timeout_ms or facts.plan.timeout_ms, cell.arm, placement,
     )  # fmt: skip
+
+
+def _broker_before(facts: schema.Bundle) -> str | None:
+    """The broker of a bundle that recorded none in its cells: what its version began with, e.g. `amqtt 0.11.3`."""
+    image = facts.images.get("broker")
+    kind = ((image and image.version) or "").partition(" ")[0]
+    return kind if kind in brokers.REGISTRY.all() else None
+
+
+def _device(cell: schema.Cell, named: str | None) -> str:
+    recorded = cell.device or cell.board
+    if recorded.partition(":")[0] != "usb":
+        return recorded
+    if named is None:
+        raise BadInputError(
+            "DEVICE", recorded, "a bundle cannot choose a device of this machine; say DEVICE=usb:/dev/…"
+        )
+    return named
+
+
+def _knobs(service: str, fields: Mapping[str, str]) -> tuple[Knob, ...]:
+    """The knobs of one service but TCP's, which is the stand's; each must set the field it was recorded for."""
+    if service not in knobs.SERVICES:
+        raise BadInputError("PRIORITY", service, f"services are {', '.join(knobs.SERVICES)}")
+    chosen = tuple(knobs.one(text) for field, text in fields.items() if field != NoDelay.field)
+    for knob, field in zip(chosen, (field for field in fields if field != NoDelay.field), strict=True):
+        if knob.field != field:
+            raise BadInputError("PRIORITY", f"{service}={knob}", f"it sets {knob.field}, yet is recorded as {field}")
+    return chosen
+
+
+def images_here(engine: Any, wanted: Mapping[str, str], repositories: Mapping[str, frozenset[str]]) -> dict[str, str]:
+    """Give those images, by service and id, that are on this machine and are what that service runs here anyway.
+
+    An id alone could name any image of the machine. One is ours by the repository it is tagged with or, since a later
+    build takes the tag away, by the label that our build gave it. `repositories` has no observer: it is always ours of
+    today, for it may do more than the others.
+    """
+    here = {}
+    for service in sorted(set(wanted) & set(repositories)):
+        try:
+            image = engine.images.get(wanted[service])
+        except docker.errors.DockerException:
+            continue
+        names = {tag.rpartition(":")[0] for tag in image.attrs.get("RepoTags") or ()}
+        names |= {digest.partition("@")[0] for digest in image.attrs.get("RepoDigests") or ()}
+        names.add(((image.attrs.get("Config") or {}).get("Labels") or {}).get(LABEL, ""))
+        if image.id == wanted[service] and names & repositories[service]:
+            here[service] = wanted[service]
+    return here
