@@ -27,7 +27,13 @@ Mosquitto's own limit (`max_inflight_messages`): beyond it, it acknowledges QoS 
 """
 
 _PR_SET_TIMERSLACK = 29
-_KEEPALIVE_S = 60
+_KEEPALIVE_S = 0
+"""No keep-alive of MQTT's: the broker judges it by a clock that may be stepped, and threw clients off that were alive
+(Mosquitto: "exceeded timeout"). TCP's own (below) sees a peer that is gone, by the kernel's timers, and needs nobody to
+send a ping in the middle of a long wait."""
+
+_TCP_KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 60_000}
+"""Seconds, the last in milliseconds; see tcp(7)."""
 
 
 class ConnectionLostError(ConnectionError):
@@ -88,6 +94,9 @@ class _Client(paho.Client):
     def _create_socket_connection(self) -> _BufferedSocket:  # type: ignore[override]
         sock = super()._create_socket_connection()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.nodelay))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _TCP_KEEPALIVE.items():
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         self.buffered = _BufferedSocket(sock)
         return self.buffered
 

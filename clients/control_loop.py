@@ -22,6 +22,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from paho.mqtt.client import MQTTMessage
@@ -39,6 +40,9 @@ from clients.wire import Answer, Request, WireError, answer_topic, request_topic
 PROBE_REPETITION = 0
 """Repetitions count from 1; the requests that ask whether the stand answers at all carry 0."""
 
+RECONNECT_PATIENCE_S = 30.0
+"""How long a repetition waits for a broker that went; what was due meanwhile stays unsent."""
+
 _DROPPED = "$SYS/broker/publish/messages/dropped"
 """Mosquitto's count of messages it gave up on; brokers that do not have it say nothing."""
 
@@ -47,8 +51,18 @@ _REPORT_EVERY_NS = 1_000_000_000
 _REPORT_SLACK_NS = 4_000_000
 
 
+@dataclass(frozen=True)
+class Reconnection:
+    """A connection lost in the middle of a repetition; times in ns of CLOCK_MONOTONIC."""
+
+    lost_ns: int
+    cause: str
+    back_ns: int | None
+    """None: it never came back."""
+
+
 class ControlLoop:
-    """Runs repetitions, each on a connection of its own."""
+    """Runs repetitions, each on a connection of its own; one that is lost on the way is made anew."""
 
     def __init__(self, host: str, port: int, *, nodelay: bool, emit: Callable[..., None]) -> None:
         self._emit = emit
@@ -61,11 +75,13 @@ class ControlLoop:
         self._reported = 0
         self._report_ns = 0
         self._jobs_fd: int | None = None
+        self._reconnections: list[Reconnection] = []
 
     def run(self, job: Job, *, patience_s: float, jobs_fd: int | None = None) -> None:
         """Run one repetition and emit its events; raise ConnectionLostError when the stand does not answer."""
         self._jobs_fd = jobs_fd
         self._schedule, self._probe_answered, self._malformed, self._reported = None, False, 0, 0
+        self._dropped, self._reconnections = [], []
         connection = self._connect(patience_s, job.run)
         granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
         if granted != job.qos_answer:
@@ -81,11 +97,8 @@ class ControlLoop:
         schedule = self._schedule = Schedule(job)
         self._report_ns = time.monotonic_ns() + _REPORT_EVERY_NS
         cpu_s, began_ns = time.process_time(), time.monotonic_ns()
-        complete, lost = False, None
         try:
-            complete = schedule.run(connection, self._idle)
-        except ConnectionLostError as error:
-            lost = str(error)
+            connection, complete, lost = self._cycle(schedule, connection)
         finally:
             gc.enable()
         elapsed_s = (time.monotonic_ns() - began_ns) / 1e9
@@ -94,16 +107,58 @@ class ControlLoop:
             event="done", complete=complete, connection_lost=lost, elapsed_s=elapsed_s,
             cpu_s=time.process_time() - cpu_s, foreign=schedule.foreign, malformed=self._malformed,
             qos_seen=sorted(schedule.qos_seen), board_repeats=schedule.board_repeats(), broker_dropped=self._dropped,
+            reconnections=[asdict(each) for each in self._reconnections],
         )  # fmt: skip
         if lost is None:
             connection.close()
 
+    def _cycle(self, schedule: Schedule, connection: Connection) -> tuple[Connection, bool, str | None]:
+        """Run the schedule through losses of the connection.
+
+        Returns the last connection, whether the schedule was completed, and why the broker was given up on.
+        """
+        while True:
+            try:
+                return connection, schedule.run(connection, self._idle), None
+            except ConnectionLostError as error:
+                cause, lost_ns = str(error), time.monotonic_ns()
+            again, otherwise = self._reconnect(schedule)
+            back_ns = time.monotonic_ns()
+            self._reconnections.append(Reconnection(lost_ns, cause, None if again is None else back_ns))
+            schedule.skip(back_ns)
+            if again is None:
+                return connection, False, f"{cause}; {otherwise}"
+            connection = again
+
+    def _reconnect(self, schedule: Schedule) -> tuple[Connection | None, str]:
+        """Return a connection to the broker that came back, or none and why, once waiting is pointless."""
+        give_up_ns = min(time.monotonic_ns() + int(RECONNECT_PATIENCE_S * 1e9), schedule.ends_ns())
+        for timeout_s in attempt_timeouts_s():
+            left_s = (give_up_ns - time.monotonic_ns()) / 1e9
+            if left_s <= 0:
+                return None, "the broker did not come back"
+            if self._told_to_stop():
+                return None, "told to stop"
+            try:
+                return self._subscribed(schedule.job, min(timeout_s, left_s)), ""
+            except OSError as error:  # refused, unreachable, or not yet what it was
+                otherwise = str(error)
+                time.sleep(min(0.02, left_s))
+        raise AssertionError(otherwise)
+
+    def _subscribed(self, job: Job, timeout_s: float) -> Connection:
+        connection = self._connection(job.run)
+        connection.open(timeout_s=timeout_s)
+        granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=timeout_s)
+        if granted != job.qos_answer:
+            raise ConnectionLostError(f"the broker now grants QoS {granted}")
+        self._watch_drops(connection, timeout_s)
+        return connection
+
     def _connect(self, patience_s: float, run: str) -> Connection:
         give_up = time.monotonic() + patience_s
         for timeout_s in attempt_timeouts_s():
-            connection = Connection(
-                *self._address, client_id=f"control-loop-{run}", nodelay=self._nodelay, on_message=self._on_message
-            )
+            connection = self._connection(run)
             try:
                 connection.open(timeout_s=timeout_s)
             except OSError as error:
@@ -116,8 +171,12 @@ class ControlLoop:
                 return connection
         raise AssertionError("attempts never end by themselves")
 
+    def _connection(self, run: str) -> Connection:
+        return Connection(
+            *self._address, client_id=f"control-loop-{run}", nodelay=self._nodelay, on_message=self._on_message
+        )
+
     def _watch_drops(self, connection: Connection, patience_s: float) -> None:
-        self._dropped = []
         try:
             connection.subscribe(_DROPPED, 0, timeout_s=patience_s)
         except SubscriptionRefusedError:
@@ -143,23 +202,24 @@ class ControlLoop:
     def _on_message(self, message: MQTTMessage) -> None:
         received_ns = time.monotonic_ns()  # T ends here, when the answer reaches the application.
         if message.topic == _DROPPED:
-            self._dropped.append((received_ns, int(message.payload)))
+            if message.payload.isdigit():  # another broker may have words there
+                self._dropped.append((received_ns, int(message.payload)))
             return
         try:
             answer = Answer.decode(bytes(message.payload))
         except WireError:
             self._malformed += 1
             return
-        if self._schedule is not None:
+        if answer.repetition == PROBE_REPETITION:
+            self._probe_answered |= answer.outcome == "ok"
+        elif self._schedule is not None:
             self._schedule.receive(answer, message.qos, received_ns)
-        elif answer.outcome == "ok":
-            self._probe_answered = True
 
     def _idle(self, until_ns: int) -> bool:
         now_ns = time.monotonic_ns()
         if now_ns < self._report_ns or self._schedule is None:
             return True
-        if self._jobs_fd is not None and select.select([self._jobs_fd], [], [], 0)[0]:
+        if self._told_to_stop():
             return False
         if until_ns - now_ns > _REPORT_SLACK_NS:
             self._report_ns = now_ns + _REPORT_EVERY_NS
@@ -167,6 +227,9 @@ class ControlLoop:
             self._reported += len(rows)
             self._emit(event="samples", rows=rows)
         return True
+
+    def _told_to_stop(self) -> bool:
+        return self._jobs_fd is not None and bool(select.select([self._jobs_fd], [], [], 0)[0])
 
 
 def print_json(**event: Any) -> None:

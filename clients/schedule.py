@@ -66,7 +66,10 @@ class Schedule:
     qos_seen: set[tuple[int, int]] = field(default_factory=set)
     """(QoS at which requests reached the Pi, QoS at which answers reached us)."""
     missing: int = 0
+    """Cycles that may still be answered."""
     next_sequence: int = 0
+    give_up_ns: int | None = None
+    """When to stop listening for answers; None: not all is sent."""
 
     def __post_init__(self) -> None:
         total = self.job.warmup + self.job.messages
@@ -101,7 +104,8 @@ class Schedule:
         """Send every request at its time and listen until all is answered or given up; False when cut short.
 
         `idle(until_ns)` is called after each wake-up that finds nothing due before `until_ns`; it returns False to
-        cut the repetition short. Raises ConnectionLostError when the broker goes.
+        cut the repetition short. Raises ConnectionLostError when the broker goes; after `skip` it may be called again
+        with another connection, and goes on.
         """
         job = self.job
         cycles = self.cycles
@@ -118,16 +122,29 @@ class Schedule:
             sent_ns = time.monotonic_ns()  # T starts here, before the message is handed to the MQTT client,
             if connection.publish(self._topic, payload, job.qos):
                 cycle.sent_ns = sent_ns
+            else:
+                self.missing -= 1
         # An answer is late after timeout_ms; listening twice as long tells late from lost.
-        give_up_ns = time.monotonic_ns() + 2 * job.timeout_ms * 1_000_000
-        while self.missing and time.monotonic_ns() < give_up_ns:
-            connection.wait(give_up_ns)
-            if not idle(give_up_ns):
+        if self.give_up_ns is None:
+            self.give_up_ns = time.monotonic_ns() + 2 * job.timeout_ms * 1_000_000
+        while self.missing and time.monotonic_ns() < self.give_up_ns:
+            connection.wait(self.give_up_ns)
+            if not idle(self.give_up_ns):
                 return False
         linger_ns = time.monotonic_ns() + LINGER_NS
         while time.monotonic_ns() < linger_ns:
             connection.wait(linger_ns)
         return True
+
+    def ends_ns(self) -> int:
+        """The latest time at which anything is still waited for, if all goes to schedule."""
+        return self.give_up_ns or self.cycles[-1].intended_ns + 2 * self.job.timeout_ms * 1_000_000
+
+    def skip(self, now_ns: int) -> None:
+        """Leave unsent what was due while there was no connection: an open loop sends nothing belatedly."""
+        while self.next_sequence < len(self.cycles) and self.cycles[self.next_sequence].intended_ns <= now_ns:
+            self.next_sequence += 1
+            self.missing -= 1
 
     def board_repeats(self) -> int:
         """How often the board answered a question twice during this repetition."""

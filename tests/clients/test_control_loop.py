@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from paho.mqtt.client import MQTTMessage
 from stand import PATIENCE_S, ROOT, Program, Responder, RunningBroker, Script, answer_to, free_port
 
+from clients.control_loop import ControlLoop
 from clients.wire import Request
 
 Start = Callable[..., Program]
@@ -84,14 +86,17 @@ def test_a_broker_killed_in_a_repetition_is_said_with_the_rows_so_far(
     loop: Program, broker: RunningBroker, respond: Respond
 ) -> None:
     respond(lambda request: [answer_to(request)])
-    loop.send(job(messages=10_000, interval_ms=10))
+    loop.send(job(messages=300, interval_ms=10))
     before = rows(loop.events_until("samples"))
     broker.kill()
     events = loop.events_until("done")
-    assert events[-1]["connection_lost"]
+    assert events[-1]["connection_lost"].endswith("; the broker did not come back")
     assert not events[-1]["complete"]
+    (gone,) = events[-1]["reconnections"]
+    assert gone["cause"]
+    assert gone["back_ns"] is None
     filed = before + rows(events)
-    assert [row[0] for row in filed] == list(range(10_002))
+    assert [row[0] for row in filed] == list(range(302))
     assert {row[5] for row in before} == {"ok"}
     assert filed[-1][2] is None
     # The next job finds the next broker.
@@ -99,6 +104,50 @@ def test_a_broker_killed_in_a_repetition_is_said_with_the_rows_so_far(
     respond(lambda request: [answer_to(request)])
     loop.send(job(repetition=2))
     assert loop.events_until("done")[-1]["complete"]
+
+
+def test_a_broker_that_comes_back_within_a_repetition_costs_the_cycles_between(
+    loop: Program, respond: Respond, broker: RunningBroker
+) -> None:
+    respond(lambda request: [answer_to(request)])
+    loop.send(job(messages=1500, interval_ms=5, qos=1, qos_answer=1))
+    before = rows(loop.events_until("samples"))
+    broker.kill()
+    broker.start()
+    respond(lambda request: [answer_to(request)])
+    events = loop.events_until("done")
+    assert (events[-1]["complete"], events[-1]["connection_lost"]) == (True, None)
+    (back,) = events[-1]["reconnections"]
+    assert back["cause"]
+    assert back["back_ns"] > back["lost_ns"]
+    filed = before + rows(events)
+    assert [row[0] for row in filed] == list(range(1502))
+    # Nothing is sent belatedly: what was due meanwhile is missing, what came after is not.
+    unsent = [row for row in filed if row[2] is None]
+    assert unsent
+    assert all(row[1] <= back["back_ns"] for row in unsent)
+    after = [row for row in filed if row[1] > back["back_ns"]]
+    assert all(row[2] >= row[1] for row in after)
+    assert after[-1][5] == "ok"
+
+
+def test_what_other_brokers_say_of_drops_harms_nothing() -> None:
+    loop = ControlLoop("127.0.0.1", 1, nodelay=True, emit=lambda **_: None)
+    message = MQTTMessage(topic=b"$SYS/broker/publish/messages/dropped")
+    for message.payload in (b"a few", b"", b"-1", b"7"):
+        loop._on_message(message)
+    assert [total for _, total in loop._dropped] == [7]
+
+
+def test_late_answers_to_probes_are_nobody_elses(loop: Program, respond: Respond) -> None:
+    def late(request: Request) -> list[Any]:
+        return [answer_to(request, repetition=0, sequence=3), answer_to(request)]
+
+    respond(late)
+    loop.send(job())
+    events = loop.events_until("done")
+    assert (events[-1]["complete"], events[-1]["foreign"]) == (True, 0)
+    assert {row[5] for row in rows(events)} == {"ok"}
 
 
 def test_without_an_answer_from_the_pi_a_job_fails_and_says_so(program: Start, broker: RunningBroker) -> None:
