@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: `python -m analysis --help`."""
 
-import collections
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -184,13 +183,14 @@ def reproduced(
     original: Annotated[Path, typer.Argument(help="The bundle that was replayed.")],
     replay: Annotated[Path, typer.Argument(help="The bundle of the replay.")] = LATEST,
 ) -> None:
-    """Say of each claim of a bundle whether its replay reproduced it."""
-    found = list(reproduction.outcomes(_open(original), _open(replay)))
+    """Say of each claim of a bundle whether its replay reproduced it, contradicts it, or cannot tell."""
+    was, now = _open(original), _open(replay)
+    found = reproduction.outcomes(was, now)
     console = _console()
+    for line in filter(None, (reproduction.summary(found), reproduction.caveat(was, now))):
+        console.print(line, soft_wrap=True)
     rows = tuple((own.claim, own.original, own.replay, own.verdict) for own in found)
     tables.show(tables.Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
-    counts = collections.Counter(own.verdict for own in found)
-    console.print(", ".join(f"{counts[verdict]} {verdict}" for verdict in reproduction.VERDICTS))
 
 
 @app.command(name="calibrate")

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Did a replay reproduce its original? Claim by claim: the levels themselves, and what was found between arms."""
+"""Did a replay reproduce its original? Claim by claim: what arms were found to differ in, and the levels themselves."""
 
-from collections.abc import Iterator
+import collections
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis import compare
-from analysis.bundle import Bundle
+from analysis.bundle import CELL_KEY, Bundle, BundleError, Cell
 from analysis.compare import SAME, UNKNOWN, Claim
 from analysis.selection import Selection
 
-YES, NO, OPEN = "reproduced", "not reproduced", "cannot be told"
+YES, NO, OPEN = "reproduced", "contradicted", "cannot tell"
 VERDICTS = (YES, NO, OPEN)
+NAMED = 3
+
+Key = tuple[tuple[object, ...], tuple[object, ...], str]
+"""What makes two claims of two runs the same one: the conditions of both its cells, and the statistic."""
 
 
 @dataclass(frozen=True)
@@ -23,23 +28,60 @@ class Outcome:
     verdict: str
 
 
-def outcomes(original: Bundle, replay: Bundle) -> Iterator[Outcome]:
+def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
     """First what arms differ in, then the level of every statistic of every cell."""
-    for was, now in zip(compare.arms(original), compare.arms(replay), strict=False):
+    return (*_of_arms(original, replay), *_of_levels(original, replay))
+
+
+def summary(found: Sequence[Outcome]) -> str:
+    """The answer in a sentence or two, contradictions by name."""
+    if not found:
+        return "Cannot tell: the two runs have no claim in common; each needs 2 counted repetitions with answers."
+    counts = collections.Counter(outcome.verdict for outcome in found)
+    text = f"{counts[YES]} of {len(found)} claims were reproduced, {counts[NO]} contradicted"
+    text += f"; of {counts[OPEN]} the two runs cannot tell." if counts[OPEN] else "."
+    broken = [outcome.claim for outcome in found if outcome.verdict == NO]
+    if not broken:
+        return text
+    more = f", and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
+    return f"{text} Contradicted: {'; '.join(broken[:NAMED])}{more}."
+
+
+def caveat(original: Bundle, replay: Bundle) -> str | None:
+    """What to think of levels where the two runs were made on different machines."""
+    was, now = (bundle.document["host"].get("hostname_hash") for bundle in (original, replay))
+    if was == now:
+        return None
+    return "The replay ran on another machine: levels belong to a machine; what arms differ in is what should travel."
+
+
+def _of_arms(original: Bundle, replay: Bundle) -> Iterator[Outcome]:
+    again = {_key(claim): claim for claim in compare.arms(replay)}
+    for was in compare.arms(original):
+        now = again.get(_key(was))
         name = " → ".join(cell.label for cell in was.cells)
-        verdict = OPEN if UNKNOWN in (was.verdict, now.verdict) else YES if was.verdict == now.verdict else NO
-        yield Outcome(f"{name}: {was.metric} {was.statistic}", was.verdict, now.verdict, verdict)
+        verdict = OPEN
+        if now is not None and UNKNOWN not in (was.verdict, now.verdict):
+            verdict = YES if was.verdict == now.verdict else NO
+        yield Outcome(f"{name}: {was.quantity.name}", was.words, now.words if now else "not measured", verdict)
+
+
+def _of_levels(original: Bundle, replay: Bundle) -> Iterator[Outcome]:
     sides = Selection("original", original, original.cells), Selection("replay", replay, replay.cells)
-    levels = compare.compare(*sides, force=True)
+    try:
+        levels = compare.compare(*sides, force=True)
+    except BundleError:
+        return
     for claim in levels.claims:
         verdict = {SAME: YES, UNKNOWN: OPEN}.get(claim.verdict, NO)
-        yield Outcome(
-            f"{_cell(claim)}: {claim.metric} {claim.statistic}",
-            claim.quantity.text(claim.a),
-            claim.quantity.text(claim.b),
-            verdict,
-        )
+        name = f"{claim.cells[0].label}: {claim.quantity.name}"
+        yield Outcome(name, claim.quantity.text(claim.a), claim.quantity.text(claim.b), verdict)
 
 
-def _cell(claim: Claim) -> str:
-    return claim.cells[0].label
+def _key(claim: Claim) -> Key:
+    a, b = (_conditions(cell) for cell in claim.cells)
+    return a, b, str(claim.quantity)
+
+
+def _conditions(cell: Cell) -> tuple[object, ...]:
+    return tuple(getattr(cell, key) for key in CELL_KEY)

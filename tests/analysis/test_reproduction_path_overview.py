@@ -21,7 +21,9 @@ def written(folder: Path, seed: int, shift_us: float = 0) -> Path:
 
 
 def verdicts(original: Path, replay: Path) -> set[str]:
-    return {own.verdict for own in reproduction.outcomes(read(original), read(replay)) if own.claim.endswith("O p50")}
+    return {
+        own.verdict for own in reproduction.outcomes(read(original), read(replay)) if own.claim.endswith("median of O")
+    }
 
 
 def test_a_replay_at_the_same_level_is_never_called_not_reproduced(tmp_path: Path) -> None:
@@ -34,7 +36,42 @@ def test_a_replay_that_is_a_millisecond_slower_is_not_reproduced(tmp_path: Path)
     assert verdicts(original, replay) == {reproduction.NO}
     done = run("reproduced", original, replay)
     assert done.returncode == 0
-    assert "not reproduced" in done.stdout
+    first = done.stdout.splitlines()[0]
+    assert "claims were reproduced" in first
+    assert "Contradicted: scenario 1, 20 ms, QoS 0: " in first
+
+
+def arms(folder: Path, messages: int, gain_us: float, hosts: str = "1f2e3d") -> Path:
+    cells = (CellSpec(arm="none"), CellSpec(arm="fifo", latency=Latency(shift_us=gain_us)))
+    spec = Spec(cells=cells, repetitions=10, messages=messages, host={"hostname_hash": hosts})
+    return synthetic.write(folder, spec)
+
+
+def test_claims_pair_by_what_they_are_about_though_one_run_supports_fewer(tmp_path: Path) -> None:
+    original, replay = read(arms(tmp_path / "a", 40, -300)), read(arms(tmp_path / "b", 20, -300))
+    found = [own for own in reproduction.outcomes(original, replay) if "→" in own.claim]
+    by_claim = {own.claim.rpartition(": ")[2]: own for own in found}
+    assert by_claim["p99 of O"].replay == "not measured"
+    assert by_claim["p99 of O"].verdict == reproduction.OPEN
+    assert by_claim["median of O"].verdict == reproduction.YES
+    assert by_claim["mean of O"].replay == "faster"
+
+
+def test_an_arm_that_helped_and_now_harms_is_contradicted(tmp_path: Path) -> None:
+    found = reproduction.outcomes(read(arms(tmp_path / "a", 40, -400)), read(arms(tmp_path / "b", 40, 400)))
+    assert {own.verdict for own in found if "→" in own.claim and "median of O" in own.claim} == {reproduction.NO}
+    assert "Contradicted: " in reproduction.summary(found)
+
+
+def test_a_replay_that_measured_nothing_cannot_tell(tmp_path: Path) -> None:
+    original, replay = written(tmp_path / "a", 1), synthetic.write(tmp_path / "b", Spec(repetitions=1))
+    assert reproduction.summary(reproduction.outcomes(read(original), read(replay))).startswith("Cannot tell")
+
+
+def test_a_replay_on_another_machine_says_what_travels(tmp_path: Path) -> None:
+    here, there = read(arms(tmp_path / "a", 20, 0)), read(arms(tmp_path / "b", 20, 0, "another"))
+    assert reproduction.caveat(here, here) is None
+    assert "another machine" in str(reproduction.caveat(here, there))
 
 
 def split(folder: Path, *, error_us: float = 0.0) -> None:
