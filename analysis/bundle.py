@@ -73,6 +73,8 @@ class Cell:
     messages: int
     broker: str | None = None
     """Its kind; none in a bundle made before it was recorded."""
+    fault: str | None = None
+    """What breaks in each of its repetitions."""
 
     @property
     def label(self) -> str:
@@ -93,6 +95,17 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """What broke in a repetition, ns of the client's clock: brought about, read back as in force, put back."""
+
+    kind: str
+    injected_ns: int
+    in_force_ns: int
+    ended_ns: int | None
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Repetition:
     """One pass over a cell, as `bundle.json` tells it."""
 
@@ -105,6 +118,8 @@ class Repetition:
     counts: Mapping[str, int]
     proofs: tuple[Proof, ...]
     noise: Mapping[str, float]
+    fault: Fault | None = None
+    """None where nothing broke, or nothing shows that it did."""
 
     @property
     def label(self) -> str:
@@ -242,6 +257,7 @@ def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan) -> Cell:
         knobs=entry.knobs,
         messages=plan.messages if entry.messages is None else entry.messages,
         broker=entry.broker,
+        fault=entry.fault,
     )
 
 
@@ -256,7 +272,17 @@ def _repetition(entry: schema.bundle.Repetition) -> Repetition:
         counts=entry.counts.model_dump(),
         proofs=tuple(_proof(proof) for proof in entry.proofs or ()),
         noise=_noise(entry.noise) if entry.noise else {},
+        fault=_fault(entry.fault) if entry.fault else None,
     )
+
+
+def _fault(entry: schema.bundle.Fault) -> Fault | None:
+    """A fault with its proof; without one it is none."""
+    proved = entry.evidence and all(each.holds for each in entry.evidence) and entry.error is None
+    if not proved or entry.injected_ns is None or entry.in_force_ns is None:
+        return None
+    evidence = tuple(f"{each.what}: {each.read}" for each in entry.evidence)
+    return Fault(entry.kind, entry.injected_ns, entry.in_force_ns, entry.ended_ns, evidence)
 
 
 def _noise(entry: schema.bundle.Noise) -> dict[str, float]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from clients.connection import Connection
 from clients.wire import Answer, Request, request_topic
 
+LEAD_NS = 20_000_000
+"""The first cycle comes this long after the repetition began, so that it is as punctual as the others."""
 LINGER_NS = 20_000_000
 """How long to listen on after the last answer, for an answer that comes twice."""
 
@@ -74,8 +76,7 @@ class Schedule:
     def __post_init__(self) -> None:
         total = self.job.warmup + self.job.messages
         interval_ns = round(self.job.interval_ms * 1_000_000)
-        # 20 ms ahead, so that the first cycle is as punctual as the others.
-        start_ns = time.monotonic_ns() + 20_000_000
+        start_ns = time.monotonic_ns() + LEAD_NS
         self.cycles = [Cycle(start_ns + sequence * interval_ns) for sequence in range(total)]
         self.missing = total
         self._topic = request_topic(self.job.run, self.job.qos)

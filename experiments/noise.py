@@ -8,7 +8,7 @@ from typing import Any
 RULE = {"steal_percent": 5.0, "foreign_cpu_percent": 10.0, "lateness_p99_us": 2000.0}
 """A repetition above one of these is noisy: flagged, kept, and run once more. Set before anything is measured.
 
-Lateness counts only without contention: under it, a late control loop is what is being measured.
+Lateness counts only without contention and fault: under them, a late control loop is what is being measured.
 """
 
 
@@ -25,10 +25,10 @@ def lateness(rows: list[dict[str, Any]]) -> dict[str, float | None]:
     return {name: round(late_us[max(0, -int(-share * len(late_us) // 1) - 1)], 1) for name, share in rank.items()}
 
 
-def reasons(measured: dict[str, Any], *, contended: bool) -> list[str]:
+def reasons(measured: dict[str, Any], *, disturbed: bool) -> list[str]:
     """Say which limits of RULE a repetition broke; empty when it was quiet."""
     values = {name: measured.get(name) for name in ("steal_percent", "foreign_cpu_percent")}
-    if not contended:
+    if not disturbed:
         values["lateness_p99_us"] = measured["lateness_us"]["p99"]
     return [
         f"{name} {value:g} is above {RULE[name]:g}"

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clients.schedule import Job
-from experiments import boards, brokers, contentions, knobs
+from experiments import boards, brokers, contentions, faults, knobs
 from experiments.boards import Board
 from experiments.contentions import Contention
 from experiments.contentions.mqtt_stresser import MqttStresser
 from experiments.cpus import cpu_sets
 from experiments.errors import BadInputError
+from experiments.faults import Fault
 from experiments.knobs import Knobs, tcp
 from experiments.scenarios import SCENARIOS, Scenario
 from experiments.studies import STUDIES
@@ -33,6 +34,7 @@ class Conditions:
     contention: Contention | None = None
     knobs: Knobs = ()
     broker: str = "mosquitto"
+    fault: Fault | None = None
 
     def __post_init__(self) -> None:
         """Add the TCP option to the knobs, for it is proved like them."""
@@ -43,8 +45,8 @@ class Conditions:
         object.__setattr__(self, "knobs", knobs.frozen(merged))
 
     def undisturbed(self) -> Conditions:
-        """The same without contention."""
-        return replace(self, contention=None)
+        """The same with nothing that disturbs or breaks."""
+        return replace(self, contention=None, fault=None)
 
     def services(self) -> list[str]:
         """The services that must run."""
@@ -69,6 +71,8 @@ class Cell:
     timeout_ms: int
     arm: str = ""
     placement: str = "docker"
+    fault_at_ms: int | None = None
+    """When its fault comes, after the first counted cycle; None without one."""
 
     def describe(self) -> str:
         """Name the cell in progress and errors."""
@@ -83,6 +87,7 @@ class Cell:
             "broker": self.conditions.broker, "board": self.conditions.board.kind,
             "device": str(self.conditions.board), "contention": str(self.conditions.contention or "") or None,
             "knobs": self.conditions.record(),
+            "fault": str(self.conditions.fault or "") or None, "fault_at_ms": self.fault_at_ms,
         }  # fmt: skip
 
 
@@ -173,13 +178,17 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
         _contention(scenario, settings),
         _knobs(scenario, settings),
         brokers.parse(settings.broker).kind if settings.broker else brokers.usual(placement),
+        faults.parse(settings.fault or "none"),
     )
     require_services(conditions)
+    if settings.fault_at_ms is not None and settings.fault is None:
+        raise BadInputError("FAULT_AT_MS", str(settings.fault_at_ms), "there is no fault; say FAULT=… as well")
     qos_answer = 0 if published and settings.qos_answer is None else settings.qos_answer
     return [
         Cell(
             number, interval_ms, qos, qos if qos_answer is None else qos_answer, conditions,
             settings.messages, settings.timeout_ms, arm, placement,
+            fault_at_ms(conditions.fault, interval_ms, settings.messages, settings.fault_at_ms),
         )
         for interval_ms in settings.intervals or scenario.intervals_ms
         for qos in settings.qos or scenario.qos
@@ -198,6 +207,15 @@ def _board(scenario: Scenario, settings: Settings, placement: str) -> Board:
     """Give the board asked for; a bare host, which may have no simulator, gets the timing model instead."""
     modelled = placement == "host" and scenario.device == "simavr"
     return boards.parse(settings.device or ("model" if modelled else scenario.device))
+
+
+def fault_at_ms(fault: Fault | None, interval_ms: int, messages: int, asked_ms: int | None) -> int | None:
+    """Give when the fault of a cell comes; raise BadInputError where the repetition is too short for it."""
+    if fault is None:
+        return None
+    at_ms = faults.at_ms(interval_ms, messages, asked_ms)
+    fault.check_length(at_ms, interval_ms, messages)
+    return at_ms
 
 
 def _contention(scenario: Scenario, settings: Settings) -> Contention | None:

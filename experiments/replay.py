@@ -14,12 +14,12 @@ from typing import Any
 
 import docker.errors
 
-from experiments import boards, brokers, contentions, knobs, variables
+from experiments import boards, brokers, contentions, faults, knobs, variables
 from experiments.errors import BadInputError
 from experiments.images import LABEL
 from experiments.knobs import Knob
 from experiments.knobs.tcp import NoDelay
-from experiments.plan import Cell, Conditions, Plan, require_services
+from experiments.plan import Cell, Conditions, Plan, fault_at_ms, require_services
 from experiments.variables import Settings
 from schema import bundle as schema
 from schema import reading
@@ -92,11 +92,14 @@ def _cell(cell: schema.Cell, facts: schema.Bundle, named: str | None) -> Cell:
         contentions.parse(kind, level),
         knobs.frozen({service: chosen for service, chosen in asked.items() if chosen}),
         brokers.parse(cell.broker or _broker_before(facts) or brokers.usual(placement)).kind,
+        faults.parse(cell.fault or "none"),
     )
     require_services(conditions)
+    messages = cell.messages or facts.plan.messages
     return Cell(
         cell.scenario, cell.interval_ms, cell.qos, cell.qos if cell.qos_answer is None else cell.qos_answer,
-        conditions, cell.messages or facts.plan.messages, cell.timeout_ms or facts.plan.timeout_ms, cell.arm, placement,
+        conditions, messages, cell.timeout_ms or facts.plan.timeout_ms, cell.arm, placement,
+        fault_at_ms(conditions.fault, cell.interval_ms, messages, cell.fault_at_ms),
     )  # fmt: skip
 
 

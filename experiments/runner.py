@@ -18,6 +18,7 @@ from experiments import disturbance, host, noise, path, proof
 from experiments.bundle import BundleWriter, utc_now
 from experiments.disturbance import Disturbance
 from experiments.errors import RefusedError, TestbedError
+from experiments.injection import Injection
 from experiments.observation import observe
 from experiments.placements import Stand
 from experiments.plan import Cell, Plan
@@ -168,9 +169,13 @@ class Runner:
         disturbing.begin()
         witness = Witness(stand, conditions)
         job = self._plan.job(cell, entry["repetition"])
-        done = observe(
-            stand.channel("control-loop"), job, running.rows, lambda t_us: progress.samples(cell, t_us), witness
-        )
+        watch = _Watch(witness, self._injection(cell, stand))
+        try:
+            done = observe(
+                stand.channel("control-loop"), job, running.rows, lambda t_us: progress.samples(cell, t_us), watch
+            )
+        finally:
+            watch.end_fault(entry)
         told = disturbing.end()
         if capture:
             capture.send(b"stop")
@@ -184,12 +189,22 @@ class Runner:
         ]  # fmt: skip
         running.resources = witness.resources + _drops(done["broker_dropped"])
         problems = proof.problems(entry["proofs"])
+        if watch.injection:
+            problems += watch.injection.done.problems()
         if conditions.contention:
             achieved = witness.achieved(told)
             entry["contention"] = conditions.contention.record(achieved, disturbing.asked)
             shortfall = conditions.contention.shortfall(achieved, disturbing.asked)
             problems += [shortfall] if shortfall else []
         self._judge(entry, done["connection_lost"], problems)
+
+    def _injection(self, cell: Cell, stand: Stand) -> Injection | None:
+        """Prepare the fault of a cell, which comes so long after the first cycle, warm-up included."""
+        conditions, at_ms = cell.conditions, cell.fault_at_ms
+        if conditions.fault is None or at_ms is None:
+            return None
+        delay_ms = self._plan.settings.warmup * cell.interval_ms + at_ms
+        return Injection(conditions.fault, stand, delay_ms, lambda: stand.apply(conditions))
 
     def _judge(self, entry: dict[str, Any], lost: str | None, problems: list[str]) -> None:
         """Say what a repetition is worth; noise is judged with its samples, in `_file`."""
@@ -212,7 +227,9 @@ class Runner:
         entry["counts"] = counts(rows)
         entry.setdefault("noise", {})["lateness_us"] = noise.lateness(rows)
         if entry["validity"] == "valid":
-            reasons = noise.reasons(entry["noise"], contended=running.cell.conditions.contention is not None)
+            conditions = running.cell.conditions
+            disturbed = conditions.contention is not None or conditions.fault is not None
+            reasons = noise.reasons(entry["noise"], disturbed=disturbed)
             entry |= {"validity": "noisy" if reasons else "valid", "reasons": reasons}
         self.bundle.add_samples(rows)
         if self._plan.captured:
@@ -227,6 +244,33 @@ class Runner:
         if broken:
             return "partial", f"{len(broken)} repetitions broke off, first: {broken[0]['reasons'][0]}", 1
         return "complete", "", 0
+
+
+@dataclass
+class _Watch:
+    """A repetition's witness and its fault, which begins after the first proofs and ends before the last."""
+
+    witness: Witness
+    injection: Injection | None
+
+    def begin(self) -> None:
+        """Take the first proofs; the time of the fault counts from now, not from when they are done."""
+        ready_ns = time.monotonic_ns()
+        self.witness.begin()
+        if self.injection:
+            self.injection.begin(ready_ns)
+
+    def end(self) -> None:
+        """Put back what the fault took away, then take the last proofs."""
+        if self.injection:
+            self.injection.end()
+        self.witness.end()
+
+    def end_fault(self, entry: dict[str, Any]) -> None:
+        """End the fault whatever ended the repetition, and say in its entry what is known of it."""
+        if self.injection:
+            self.injection.end()
+            entry["fault"] = self.injection.done.record()
 
 
 def _loop_facts(done: dict[str, Any]) -> dict[str, Any]:

@@ -85,6 +85,8 @@ VARIABLES = {
     ),
     "CONTENTION": Variable(text, "what disturbs: none, cpu, flood, memory, io, slow-consumer"),
     "FLOOD": Variable(text, "how hard: published, saturate, or a part of what this broker takes, e.g. 50%"),
+    "FAULT": Variable(text, "what breaks in the middle: none, broker:kill, broker:freeze:2s, …; see docs/faults.md"),
+    "FAULT_AT_MS": Variable(whole(*bounds.FAULT_AT_MS), "when, after the first counted cycle; default: half-way"),
     "FIDELITY": Variable(
         word("published"), "published: the thesis as it was: Nagle, flags, its flood, answers at QoS 0"
     ),
@@ -111,6 +113,8 @@ class Settings:
     priority: str | None = None
     contention: str | None = None
     flood: str | None = None
+    fault: str | None = None
+    fault_at_ms: int | None = None
     fidelity: str | None = None
     seed: int = -1
 

@@ -38,7 +38,8 @@ REJECT_NS = 109_000
 BOOTLOADER_NS = 2_000_000_000
 """A Mega's bootloader waits this long for an upload before it starts the sketch."""
 
-BANNER = protocol.COMMENT + b" testbed-board %d\n" % protocol.VERSION
+GARBAGE = b"=00Z7-0234\xff\x00\n" * 8 + b"=00"
+"""What `babble` sends: damaged lines, and half a one that spoils the reply that comes next."""
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Board:
         self.outbox.clear()
         self._line.clear()
         self._booted_ns = self._computed_ns = self._sent_ns = now_ns + BOOTLOADER_NS
-        self._send(BANNER)
+        self._send(b"%s %d\n" % (protocol.BANNER, protocol.VERSION))
 
     def receive(self, data: bytes, now_ns: int) -> None:
         """Take bytes that the host sent now; they still have to travel."""
@@ -72,6 +73,11 @@ class Board:
                 self._answer()
             elif len(self._line) <= protocol.REQUEST_LENGTH:
                 self._line.append(byte)
+
+    def babble(self, now_ns: int) -> None:
+        """Send what nobody asked for."""
+        self._computed_ns = max(self._computed_ns, now_ns)
+        self._send(GARBAGE)
 
     def _answer(self) -> None:
         reply = protocol.answer(bytes(self._line), self.temperature_centi)
@@ -124,16 +130,18 @@ class Stats:
         print(json.dumps(stats), file=sys.stderr)
 
 
-def run(port: Port, board: Board, stats: Stats, *, reset_on_open: bool) -> None:
-    """Serve the port until a signal raises SystemExit."""
+def run(port: Port, board: Board, stats: Stats, signalled: int, *, reset_on_open: bool) -> None:
+    """Serve the port until a signal raises SystemExit; `signalled` is readable when one has been handled."""
     while True:
         timeout_s = None
         if board.outbox:
             timeout_s = max(0, board.outbox[0][0] - time.monotonic_ns()) / 1e9
         # select, because poll and epoll round to milliseconds; no thread and no spinning,
         # because the model must not take the CPU it is there to leave free.
-        ready, _, _ = select.select([port.watch, port.master], [], [], timeout_s)
+        ready, _, _ = select.select([port.watch, port.master, signalled], [], [], timeout_s)
         now_ns = time.monotonic_ns()
+        if signalled in ready:
+            os.read(signalled, 64)  # what the handler put into the outbox changes how long to wait
         if port.watch in ready and port.opened() and reset_on_open:
             board.reset(now_ns)
         if port.master in ready:
@@ -152,7 +160,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m firmware.model",
         description="A timing model of the board whose serial port is a pseudo-terminal. Prints "
-        "`ready PATH` when that is open; on SIGTERM (or SIGUSR1) one line of JSON.",
+        "`ready PATH` when that is open; on SIGTERM (or SIGUSR1) one line of JSON. SIGHUP resets the board, "
+        "SIGUSR2 makes it send damaged lines.",
     )
     parser.add_argument("--ptmx", default="/dev/ptmx", metavar="PATH", help="pty multiplexer to open (%(default)s)")
     parser.add_argument(
@@ -192,9 +201,14 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit())
     board = Board(temperature_centi=round(arguments.temperature * 100))
+    signal.signal(signal.SIGHUP, lambda *_: board.reset(time.monotonic_ns()))
+    signal.signal(signal.SIGUSR2, lambda *_: board.babble(time.monotonic_ns()))
+    signalled, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
     print("ready", port.path, flush=True)
     try:
-        run(port, board, stats, reset_on_open=arguments.reset_on_open)
+        run(port, board, stats, signalled, reset_on_open=arguments.reset_on_open)
     finally:
         stats.print()
 

@@ -13,7 +13,9 @@ from enum import IntEnum
 
 VERSION = 1
 COMMENT = b"#"
-"""Begins the line that a board says after a reset; a host ignores such lines."""
+"""Begins a line that a host ignores."""
+BANNER = COMMENT + b" testbed-board"
+"""Begins the comment that a board says after a reset; the protocol's version follows."""
 MAX_ID = 0xFFFF
 REQUEST_LENGTH = 7
 """Characters of a request, without its newline."""

@@ -114,6 +114,9 @@ class _Faults:
     late_replies: int = 0
     repeats: int = 0
     garbage_lines: int = 0
+    boots: int = 0
+    """Banners: the board has started anew."""
+    plugged: int = 0
     unplugged: int = 0
     overflows: int = 0
 
@@ -205,6 +208,7 @@ class SerialBoard:
 
     def _understand(self, line: bytes) -> None:
         if line.startswith(protocol.COMMENT) or line == b"\n":
+            self._faults.boots += line.startswith(protocol.BANNER)
             return
         try:
             reply = protocol.decode_reply(line)
@@ -238,6 +242,7 @@ class SerialBoard:
             self._port = serial.Serial(self._path, BAUD, timeout=0, exclusive=True)
             self._port.reset_input_buffer()
             _write(self._port, b"\n")  # ends whatever half a line the board holds
+            self._faults.plugged += 1
         except (OSError, termios.error):  # pyserial lets the latter through when the port vanishes as it is set up
             self._port = None
         self._line = b""

@@ -56,6 +56,7 @@ class Bridge:
 
     def _relay(self, connection: Connection) -> None:
         board = self._board
+        counted = board.statistics()
         keep_alive_ns = time.monotonic_ns() + _KEEP_ALIVE_NS
         while True:
             wake_ns = board.wake_ns() or keep_alive_ns
@@ -66,6 +67,9 @@ class Bridge:
                 self._answer(connection, board.done.popleft())
             if time.monotonic_ns() >= keep_alive_ns:
                 connection.keep_alive()
+                if board.statistics() != counted:
+                    counted = board.statistics()
+                    self._log("board")
                 keep_alive_ns = time.monotonic_ns() + _KEEP_ALIVE_NS
 
     def _on_message(self, message: MQTTMessage) -> None:

@@ -10,10 +10,14 @@ REPETITIONS: Range = (1, 10_000)
 WARMUP: Range = (0, 10_000)
 TIMEOUT_MS: Range = (1, 60_000)
 DEADLINE_MS: Range = (1, 60_000)
+FAULT_AT_MS: Range = (1, 86_400_000)
 SEED: Range = (0, 2**32 - 1)
 
 COUNT: Range = (0, 2**40)
 """Of cycles, repetitions, bytes and other things that are counted, not chosen."""
+
+NANOSECONDS: Range = (0, 2**63 - 1)
+"""Of a clock."""
 
 CELLS: Range = (0, 1000)
 PLANNED: Range = (0, 1_000_000)

@@ -61,6 +61,7 @@ Name = Annotated[str, _like(bounds.NAME, "a name of at most 80 letters, digits a
 Line = Annotated[str, _check(f"a line of at most {bounds.LINE_LENGTH} printable characters", _is_line)]
 Words = Annotated[str, _check(f"text of at most {bounds.TEXT_LENGTH} characters", _is_text)]
 Count = Annotated[int, _whole(bounds.COUNT)]
+Nanoseconds = Annotated[int, _whole(bounds.NANOSECONDS)]
 Number = Annotated[
     float, _check("a number", lambda v: type(v) in (int, float) and math.isfinite(v) and abs(v) <= bounds.COUNT[1])
 ]
@@ -95,6 +96,8 @@ class Cell(_Record):
     device: Line | None = None
     contention: Line | None
     knobs: dict[Name, dict[Name, Line]]
+    fault: Line | None = None
+    fault_at_ms: Annotated[int, _whole(bounds.FAULT_AT_MS)] | None = None
 
 
 class Plan(_Record):
@@ -150,6 +153,27 @@ class Noise(_Record):
     lateness_us: Lateness | None = None
 
 
+class Evidence(_Record):
+    """What was read back of a fault."""
+
+    what: Line
+    read: Line
+    holds: Flag
+    t_ns: Nanoseconds
+
+
+class Fault(_Record):
+    """`fault` of a repetition; times on the client's CLOCK_MONOTONIC, null where it did not come to that."""
+
+    kind: Line
+    requested_at_ns: Nanoseconds | None = None
+    injected_ns: Nanoseconds | None = None
+    in_force_ns: Nanoseconds | None = None
+    ended_ns: Nanoseconds | None = None
+    evidence: Annotated[list[Evidence], Field(max_length=100)] = []
+    error: Words | None = None
+
+
 class Repetition(_Record):
     """An entry of `repetitions`."""
 
@@ -163,6 +187,7 @@ class Repetition(_Record):
     counts: Counts
     noise: Noise | None = None
     proofs: list[Proof] | None = None
+    fault: Fault | None = None
 
 
 class Host(_Record):

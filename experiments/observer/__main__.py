@@ -5,6 +5,7 @@
     {"do": "prove", "services": {"broker": 7}, "containers": true}                      -> {"services": {…}}
     {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
+    {"do": "tasks", "pid": 7}                                           -> {"states": "SS", "written_bytes": 4711}
     {"do": "release"}      put the real-time budgets back that `apply` raised           -> {}
 
 Between `start` and `stop` it samples at 10 Hz on a fixed schedule. End of input ends it.
@@ -86,6 +87,10 @@ class Observer:
         sampler, self._sampler = self._sampler, None
         sampler.close()
         return {"rows": sampler.rows(), "cpu_s": sampler.totals(), "observer_cpu_s": self._cpu_s}
+
+    def tasks(self, pid: int) -> dict[str, Any]:
+        """Say whether the threads of a process run, sleep or are stopped, and how much it ever wrote."""
+        return {"states": threads.states(pid), "written_bytes": threads.written_bytes(pid)}
 
     def release(self) -> dict[str, Any]:
         """Put every real-time budget back that outlives our containers."""

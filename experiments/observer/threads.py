@@ -38,6 +38,17 @@ def set_affinity(pid: int, cpus: list[int]) -> None:
         os.sched_setaffinity(tid, cpus)
 
 
+def states(pid: int) -> str:
+    """One letter a thread, as proc_pid_stat(5) has them: R running, S sleeping, T stopped."""
+    return "".join(_read(f"/proc/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0] for tid in _tids(pid))
+
+
+def written_bytes(pid: int) -> int:
+    """All bytes that a process wrote so far, to whatever descriptor; raises OSError."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
+
+
 def descendants(pid: int) -> list[int]:
     """Give the process and all it started, by /proc/PID/task/TID/children."""
     found = [pid]

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from experiments.cpus import cpu_sets
 from experiments.errors import RefusedError, StandError
+from experiments.faults import Life, Tasks
 from experiments.knobs import Service
 from experiments.plan import Conditions
 
@@ -112,6 +113,39 @@ class Stand:
     def down(self) -> None:
         """Leave nothing running."""
         raise NotImplementedError
+
+    def signal(self, service: str, number: int) -> None:
+        """Send a signal to a service's first process."""
+        raise NotImplementedError
+
+    def life(self, service: str) -> Life:
+        """Give the present life of a service, or the one that ended last."""
+        raise NotImplementedError
+
+    def revive(self, service: str) -> None:
+        """Start a service that ended, as it was started before."""
+        raise NotImplementedError
+
+    def log(self, service: str) -> bytes:
+        """Give what a service that takes no requests has said so far, in all its lives."""
+        raise NotImplementedError
+
+    def tasks(self, service: str) -> Tasks:
+        """Ask the kernel for the threads of a service."""
+        return Tasks(**self.channel("observer").ask(do="tasks", pid=self.life(service).pid))
+
+    def board_counts(self) -> dict[str, int]:
+        """Give what the Pi has counted at its board; it says so at most a second later. Empty before it said any."""
+        said = [line for line in self.log("pi").splitlines() if line.startswith(b"{")]
+        return dict(json.loads(said[-1])["board"]) if said else {}
+
+    def link(self, do: str) -> bool:
+        """Take the Pi's network interface down (`cut`), up (`mend`), or neither (`read`); returns whether it is up."""
+        return bool(self.channel("link").ask(do=do)["up"])
+
+    def disk(self, do: str) -> int:
+        """Fill the broker's disk (`fill`), empty it of that (`empty`), or neither (`read`); returns the free bytes."""
+        return int(self.channel("observer").ask(do="disk", what=do)["free_bytes"])
 
     def channel(self, service: str) -> Channel:
         """Give the connection to a service that takes requests: control-loop, observer, flooder."""

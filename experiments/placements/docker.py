@@ -21,6 +21,7 @@ from docker.utils.socket import frames_iter
 
 from experiments import brokers, engine, images, tidy
 from experiments.errors import BadInputError, StandError
+from experiments.faults import Life, Place
 from experiments.observer import cgroup
 from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
@@ -91,6 +92,8 @@ class DockerStand(Stand):
         image = conditions.contention.image if conditions.contention else None
         if image and not images.obtain(self._engine, image):
             raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
+        if conditions.fault:
+            conditions.fault.check(Place(self.containers, conditions.board.kind))
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
@@ -134,6 +137,23 @@ class DockerStand(Stand):
     def restart(self, service: str) -> None:
         """Restart its container."""
         self._container(service).restart(timeout=0)
+
+    def signal(self, service: str, number: int) -> None:
+        """Have the engine send it to the container's first process."""
+        self._container(service).kill(number)
+
+    def life(self, service: str) -> Life:
+        """Ask the engine."""
+        state = self._container(service).attrs["State"]
+        return Life(int(state["Pid"]), state["StartedAt"], None if state["Running"] else int(state["ExitCode"]))
+
+    def revive(self, service: str) -> None:
+        """Start its container again."""
+        self._container(service).start()
+
+    def log(self, service: str) -> bytes:
+        """Ask the engine for what its container said."""
+        return self._container(service).logs()
 
     def fresh_broker(self) -> None:
         """Restart its container: it persists nothing, so the new process knows nothing of the old."""

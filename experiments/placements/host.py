@@ -12,13 +12,17 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from experiments import brokers
 from experiments.brokers import Broker
 from experiments.errors import BadInputError, StandError
+from experiments.faults import Life, Place
 from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 
@@ -43,6 +47,15 @@ class _PipeChannel(Channel):
         self._stdin.flush()
 
 
+@dataclass(frozen=True)
+class _Command:
+    """How a service is started."""
+
+    words: list[str]
+    cpus: str
+    piped: bool
+
+
 class HostStand(Stand):
     """The stand as child processes, which die with us whatever kills us."""
 
@@ -57,6 +70,10 @@ class HostStand(Stand):
         self._port = 0
         self._broker_command: list[str] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._commands: dict[str, _Command] = {}
+        # A child dies with the thread that started it (PR_SET_PDEATHSIG): one that lives as long as we do.
+        self._starter = ThreadPoolExecutor(1, "starter")
+        self._ports: tempfile.TemporaryDirectory[str] | None = None
         self._conditions: Conditions | None = None
 
     def check(self, conditions: Conditions) -> None:
@@ -75,6 +92,8 @@ class HostStand(Stand):
                     raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
         if conditions.contention:
             conditions.contention.host_program()
+        if conditions.fault:
+            conditions.fault.check(Place(self.containers, conditions.board.kind))
         if conditions.board.kind == "simavr":
             conditions.board.on_host(lambda command: command[0])
 
@@ -117,6 +136,30 @@ class HostStand(Stand):
     def restart(self, service: str) -> None:
         """Nothing that runs as a plain process ends by itself."""
         raise NotImplementedError
+
+    def signal(self, service: str, number: int) -> None:
+        """Send it to our child."""
+        self._processes[service].send_signal(number)
+
+    def life(self, service: str) -> Life:
+        """Ask our child."""
+        process = self._processes[service]
+        status = process.poll()
+        return Life(process.pid, str(process.pid), 128 - status if status is not None and status < 0 else status)
+
+    def revive(self, service: str) -> None:
+        """Run its command again; a board's new port takes the place of the old."""
+        command = self._commands[service]
+        for pipe in (self._processes[service].stdin, self._processes[service].stdout):
+            _close(pipe)
+        if service == "board":
+            self._start_board(command.words)
+        else:
+            self._start(service, command.words, piped=command.piped, cpus=command.cpus)
+
+    def log(self, service: str) -> bytes:
+        """Read its file, which all its lives share."""
+        return (self._folder / "logs" / f"{service}.log").read_bytes()
 
     def fresh_broker(self) -> None:
         """End the broker's process and start another."""
@@ -173,6 +216,9 @@ class HostStand(Stand):
         for name in list(self._processes):
             self._stop(name)
         self._channels.clear()
+        if self._ports is not None:
+            self._ports.cleanup()
+            self._ports = None
 
     def _start_board(self, command: list[str]) -> str:
         process = self._start("board", command, piped=True)
@@ -180,7 +226,12 @@ class HostStand(Stand):
         line = process.stdout.readline().decode().split()
         if len(line) != 2 or line[0] != "ready":
             raise StandError("the board did not start; see logs/board.log")
-        return line[1]
+        # A link, because a board that is started anew has another port, and the Pi looks where it looked before.
+        self._ports = self._ports or tempfile.TemporaryDirectory(prefix="testbed-port-")
+        port, fresh = Path(self._ports.name, "board"), Path(self._ports.name, "fresh")
+        fresh.symlink_to(line[1])
+        fresh.replace(port)
+        return str(port)
 
     def _open(self, name: str, command: list[str]) -> None:
         self._channels[name] = _PipeChannel(name, self._start(name, command, piped=True))
@@ -190,11 +241,16 @@ class HostStand(Stand):
     ) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE if piped else subprocess.DEVNULL
         cpus = cpus or ",".join(map(str, self.service(name).cpus))
-        with (self._folder / "logs" / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, "-S", str(_CONFINED), str(os.getpid()), cpus, *command],
-                cwd=ROOT, stdin=pipe, stdout=pipe if piped else log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+        self._commands[name] = _Command(command, cpus, piped)
+
+        def start() -> subprocess.Popen[bytes]:
+            with (self._folder / "logs" / f"{name}.log").open("ab") as log:
+                return subprocess.Popen(
+                    [sys.executable, "-S", str(_CONFINED), str(os.getpid()), cpus, *command],
+                    cwd=ROOT, stdin=pipe, stdout=pipe if piped else log, stderr=log, start_new_session=True,
+                )  # fmt: skip
+
+        self._processes[name] = self._starter.submit(start).result()
         return self._processes[name]
 
     def _stop(self, name: str) -> None:

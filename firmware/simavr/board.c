@@ -206,6 +206,15 @@ static void simulate_until(avr_cycle_count_t target)
     }
 }
 
+// What nobody asked for: damaged lines, and half a one that spoils the reply that comes next.
+static void babble(void)
+{
+    static const uint8_t line[] = "=00Z7-0234\xff\x01\n";
+    avr_cycle_count_t now = wall_cycle();
+    for (unsigned i = 0; i < 8 * (sizeof line - 1) + 3 && wire_room(&board.from_board); i++)
+        wire_put(&board.from_board, line[i % (sizeof line - 1)], now, board.byte_cycles);
+}
+
 // Asleep with nothing under way: only the host can make something happen.
 static bool board_quiet(void)
 {
@@ -378,11 +387,16 @@ static void print_stats(void)
 
 // ------------------------------------------------------------------------------------- main
 
-static volatile sig_atomic_t stop_wanted, stats_wanted;
+static volatile sig_atomic_t stop_wanted, stats_wanted, reset_wanted, garbage_wanted;
 
 static void on_signal(int number)
 {
-    *(number == SIGUSR1 ? &stats_wanted : &stop_wanted) = 1;
+    switch (number) {
+    case SIGUSR1: stats_wanted = 1; break;
+    case SIGUSR2: garbage_wanted = 1; break;
+    case SIGHUP: reset_wanted = 1; break;
+    default: stop_wanted = 1;
+    }
 }
 
 // Signals come only while we wait, so none is missed. Returns the mask to wait with.
@@ -390,7 +404,7 @@ static sigset_t catch_signals(void)
 {
     sigset_t ours, waiting;
     sigemptyset(&ours);
-    const int numbers[] = {SIGTERM, SIGINT, SIGUSR1};
+    const int numbers[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         sigaction(numbers[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
         sigaddset(&ours, numbers[i]);
@@ -431,6 +445,14 @@ static void run(bool reset_on_open)
             stats_wanted = 0;
             print_stats();
         }
+        if (reset_wanted) {
+            reset_wanted = 0;
+            board_reset();
+        }
+        if (garbage_wanted) {
+            garbage_wanted = 0;
+            babble();
+        }
 
         avr_cycle_count_t deadline = !wire_empty(&board.from_board)
             ? wire_first(&board.from_board).due
@@ -464,6 +486,7 @@ static const char USAGE[] =
     "usage: board [options]\n"
     "Runs the sketch on a simulated ATmega2560 whose serial port is a pseudo-terminal.\n"
     "Prints `ready PATH` when that is open; on SIGTERM (or SIGUSR1) one line of JSON.\n"
+    "SIGHUP resets the board, SIGUSR2 makes it send damaged lines.\n"
     "\n"
     "  --elf PATH          the sketch (default: sketch.elf beside this program)\n"
     "  --ptmx PATH         pty multiplexer to open (default: /dev/ptmx)\n"

@@ -42,7 +42,18 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
-NUMBERS = ("INTERVALS", "QOS", "QOS_ANSWER", "MESSAGES", "REPETITIONS", "WARMUP", "TIMEOUT_MS", "DEADLINE_MS", "SEED")
+NUMBERS = (
+    "INTERVALS",
+    "QOS",
+    "QOS_ANSWER",
+    "MESSAGES",
+    "REPETITIONS",
+    "WARMUP",
+    "TIMEOUT_MS",
+    "DEADLINE_MS",
+    "SEED",
+    "FAULT_AT_MS",
+)
 WRONG = [
     *((name, value, "from") for name in NUMBERS for value in ("", "x", "-1", "1.5", "9" * 12, "1e3", "٣")),
     ("INTERVALS", "20,", "from 1 to 60000"), ("INTERVALS", "0", "from 1 to 60000"), ("INTERVALS", "20,20", "once"),
@@ -55,6 +66,7 @@ WRONG = [
     ("BROKER", "rabbit", "amqtt, mosquitto"), ("PRIORITY", "broker", "say e.g."),
     ("PRIORITY", "broker=fifo:200", "from 1 to 99"), ("PRIORITY", "toaster=fifo:1", "services are"),
     ("CONTENTION", "earthquake", "allowed"), ("FIDELITY", "high", "published"), ("FLOOD", "wet", ""),
+    ("FAULT", "broker", "broker:kill"), ("FAULT", "broker:freeze", "e.g. broker:freeze:2s"),
 ]  # fmt: skip
 
 

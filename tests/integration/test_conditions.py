@@ -308,12 +308,12 @@ def noise_on(monkeypatch: pytest.MonkeyPatch) -> Callable[[set[int]], None]:
     def decide(noisy: set[int]) -> None:
         judged: list[int] = []
 
-        def reasons(measured: dict[str, Any], *, contended: bool) -> list[str]:
+        def reasons(measured: dict[str, Any], *, disturbed: bool) -> list[str]:
             judged.append(1)
             limit = -1.0 if len(judged) in noisy else 1e12
             for name in noise.RULE:
                 monkeypatch.setitem(noise.RULE, name, limit if name == "lateness_p99_us" else 1e12)
-            return judge(measured, contended=contended)
+            return judge(measured, disturbed=disturbed)
 
         monkeypatch.setattr(noise, "reasons", reasons)
 

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`FAULT=SERVICE:KIND[:DURATION]`: read, refused where it cannot be, and planned with room to recover in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stand import reproducible
+
+from experiments import faults
+from experiments.errors import BadInputError
+from experiments.faults import Place, step
+from experiments.plan import of_scenario
+from experiments.variables import Settings
+
+LONG = Settings(intervals=(20,), messages=1000, seed=1)
+
+
+@pytest.mark.parametrize("value", faults.examples())
+def test_every_example_reads_as_itself(value: str) -> None:
+    assert str(faults.parse(value)) == value
+
+
+def test_none_is_no_fault() -> None:
+    assert faults.parse("none") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds", "written"),
+    [("broker:freeze:2s", 2000, "2s"), ("broker:freeze:2000ms", 2000, "2s"), ("pi:freeze:1500ms", 1500, "1500ms")],
+)
+def test_a_duration_is_in_seconds_or_milliseconds(value: str, milliseconds: int, written: str) -> None:
+    fault = faults.parse(value)
+    assert fault is not None
+    assert fault.duration_ms == milliseconds
+    assert str(fault).endswith(f":{written}")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("", "allowed are none, "),
+        ("broker", "allowed are none, "),
+        ("broker:explode", "allowed are none, "),
+        ("board:kill", "allowed are none, "),
+        ("kill:broker", "allowed are none, "),
+        ("broker:kill:2s", "takes no duration; say FAULT=broker:kill"),
+        ("broker:kill:", "takes no duration"),
+        ("broker:freeze", "a duration from 1ms to 7200s, e.g. broker:freeze:2s"),
+        ("broker:freeze:", "a duration"),
+        ("broker:freeze:0s", "a duration"),
+        ("broker:freeze:7201s", "a duration"),
+        ("broker:freeze:2 s", "a duration"),
+        ("broker:freeze:-2s", "a duration"),
+        ("broker:freeze:2m", "a duration"),
+        ("broker:freeze:٢s", "a duration"),
+        ("broker:freeze:" + "9" * 5000 + "s", "a duration"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_a_line(value: str, why: str) -> None:
+    with pytest.raises(BadInputError) as error:
+        faults.parse(value)
+    assert str(error.value).startswith(f"FAULT={value}: ")
+    assert why in str(error.value)
+
+
+@reproducible
+@given(st.text(max_size=30) | st.from_regex(r"(broker|pi|board):(kill|freeze|reset)(:[0-9]{0,9}m?s?)?", fullmatch=True))
+def test_any_text_is_a_fault_or_bad_input(value: str) -> None:
+    try:
+        fault = faults.parse(value)
+    except BadInputError:
+        return
+    assert fault is None or faults.parse(str(fault)) == fault
+
+
+def test_a_fault_is_part_of_a_cells_conditions_and_record() -> None:
+    settings = Settings.parse({"INTERVALS": "20,10", "MESSAGES": "1000", "FAULT": "broker:freeze:2s"})
+    cells = of_scenario("1", settings, "0123abcd").cells
+    assert {str(cell.conditions.fault) for cell in cells} == {"broker:freeze:2s"}
+    assert [cell.record(0)["fault_at_ms"] for cell in cells] == [10_000, 5_000], "half-way"
+    assert {cell.record(0)["fault"] for cell in cells} == {"broker:freeze:2s"}
+    assert {cell.conditions.undisturbed().fault for cell in cells} == {None}, "not while the floor is measured"
+
+
+def test_the_time_of_the_fault_can_be_set() -> None:
+    settings = Settings.parse(
+        {"INTERVALS": "20", "MESSAGES": "1000", "FAULT": "broker:freeze:2s", "FAULT_AT_MS": "1500"}
+    )
+    assert of_scenario("1", settings, "0123abcd").cells[0].fault_at_ms == 1500
+
+
+@pytest.mark.parametrize(
+    ("swaps", "why"),
+    [
+        ({"FAULT": "broker:freeze:2s", "MESSAGES": "100"}, "FAULT=broker:freeze:2s: a repetition of 100 × 20 ms "),
+        ({"FAULT": "broker:freeze:2s", "FAULT_AT_MS": "199"}, "FAULT_AT_MS=199: 10 cycles must come before the fault"),
+        ({"FAULT": "broker:freeze:2s", "FAULT_AT_MS": "16001"}, "FAULT=broker:freeze:2s: a repetition of 1000 × 20 ms"),
+        ({"FAULT_AT_MS": "500"}, "FAULT_AT_MS=500: there is no fault; say FAULT="),
+    ],
+)
+def test_a_repetition_without_room_for_fault_and_recovery_is_refused(swaps: dict[str, str], why: str) -> None:
+    with pytest.raises(BadInputError) as error:
+        of_scenario("1", Settings.parse({"INTERVALS": "20", "MESSAGES": "1000"} | swaps), "0123abcd")
+    assert str(error.value).startswith(why)
+
+
+@pytest.mark.parametrize("interval_ms", [1, 7, 20, 100])
+@pytest.mark.parametrize("value", faults.examples())
+def test_the_remedy_for_a_short_repetition_is_just_long_enough(value: str, interval_ms: int) -> None:
+    fault = faults.parse(value)
+    assert fault is not None
+    with pytest.raises(BadInputError) as error:
+        fault.check_length(10 * interval_ms, interval_ms, 20)
+    messages = int(str(error.value).rpartition("MESSAGES=")[2])
+    fault.check_length(faults.at_ms(interval_ms, messages, None), interval_ms, messages)
+    with pytest.raises(BadInputError):
+        fault.check_length(faults.at_ms(interval_ms, messages - 20, None), interval_ms, messages - 20)
+
+
+@pytest.mark.parametrize("value", ["board:reset", "board:silence:1s", "serial:garbage", "serial:unplug:2s"])
+@pytest.mark.parametrize("board", ["none", "usb"])
+def test_a_fault_of_a_board_needs_a_simulated_one(value: str, board: str) -> None:
+    fault = faults.parse(value)
+    assert fault is not None
+    for containers in (True, False):
+        fault.check(Place(containers, "simavr"))
+        with pytest.raises(BadInputError, match=r"; say DEVICE=simavr or DEVICE=model"):
+            fault.check(Place(containers, board))
+
+
+def test_a_clock_that_nobody_may_set_is_not_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = faults.parse("clock:step:3600s")
+    assert fault is not None
+    monkeypatch.setattr(step, "may_set_clock", lambda: False)
+    with pytest.raises(BadInputError, match="CAP_SYS_TIME; run as root, or leave this fault out"):
+        fault.check(Place(containers=False, board="none"))
+
+
+PAUSE = """
+from contextlib import contextmanager
+from experiments.faults import Fault
+
+class Nap(Fault):
+    kind = "nap"
+    targets = ("pi",)
+    example = "3s"
+
+    @contextmanager
+    def in_force(self, hands, account):
+        account.evidence("it naps", "yes", True)
+        yield
+"""
+
+
+def test_one_more_fault_is_one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nap.py").write_text(PAUSE)
+    monkeypatch.setattr(faults, "__path__", [*faults.__path__, str(tmp_path)])
+    try:
+        assert str(faults.parse("pi:nap:3s")) == "pi:nap:3s"
+        assert "pi:nap:3s" in faults.examples()
+    finally:
+        del faults.REGISTRY._kinds["nap"], sys.modules["experiments.faults.nap"]
