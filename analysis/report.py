@@ -77,7 +77,7 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
 def _page(title: str, body: str, data: dict[str, Any]) -> str:
     asset = resources.files("analysis.page")
     style, script = (asset.joinpath(f"report.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

@@ -24,7 +24,7 @@ from experiments.placements.host import HostStand
 from experiments.runner import Runner
 from experiments.scenarios import SCENARIOS
 from experiments.studies import STUDIES
-from schema.text import Terminal, complain
+from schema.text import Terminal, complain, printable
 
 RESULTS = Path("results")
 INTERRUPTED = 130
@@ -113,7 +113,7 @@ def run_again(
     console = Terminal(highlight=False)
     for line in differences.lines(recorded.facts, differences.here(recorded.facts, planned, pinned)):
         _say(console, f"testbed: {line}")
-    command = ["make", "replay", f"BUNDLE={bundle}", *([f"DEVICE={named}"] if named else [])]
+    command = ["make", "replay", f"BUNDLE={printable(str(bundle))}", *([f"DEVICE={named}"] if named else [])]
     bare = any(cell.placement == "host" for cell in planned.cells)
     notice = "placement host (plain processes), as in the run replayed" if bare else None
     raise typer.Exit(_run(planned, {}, notice, command, pinned)[0])

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -122,7 +123,9 @@ class DockerStand(Stand):
         override = self._folder / "override.json"
         override.write_text(json.dumps(self._override(conditions), indent=1))
         self._environment |= {"TCP": conditions.tcp, "BOARD": conditions.board.kind}
-        self._compose("config", "--output", str(self._folder / "compose.yml"))
+        as_run = self._folder / "compose.yml"
+        self._compose("config", "--output", str(as_run))
+        as_run.write_text(relocated(as_run.read_text()))
         services = ["observer", *conditions.services()]
         # What was set on a running process, and its group's real-time budget, is undone only by a new container.
         kept = set(services) - self._touched
@@ -359,6 +362,11 @@ def lower_rt_budgets() -> list[Path]:
                 file.write_text("0")
                 lowered.append(file)
     return lowered
+
+
+def relocated(compose: str) -> str:
+    """Write the Compose file as run from the checkout's point of view: where that lies is nobody else's business."""
+    return re.sub(rf"{re.escape(str(ROOT))}(?=/|\s|$)", ".", compose)
 
 
 def _of_project(project: str) -> dict[str, str | list[str] | bool]:
