@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help scenarios compare verify replay report bench doctor engine firmware test check clean lock
+.PHONY: help scenarios compare verify replay report bench doctor engine images firmware test check clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -49,6 +49,9 @@ doctor: $(VENV)/.ready ## what this host can and cannot do, with the remedy for 
 
 engine: ## install and start Docker Engine, Compose and Buildx (Debian and Ubuntu, as root)
 	@bash compose/host/engine.sh
+
+images: $(VENV)/.ready ## pull or build every image and write .env, for `docker compose` by hand
+	@$(RUN) -m experiments images
 
 firmware: $(VENV)/.ready ## sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
 	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else $(RUN) -m experiments firmware; fi

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, differences, doctor, engine, images, lock, plan, replay, variables
+from experiments import bench, by_hand, differences, doctor, engine, images, lock, plan, replay, variables
 from experiments.errors import BadInputError, StandError, TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
@@ -232,6 +232,18 @@ def firmware() -> None:
     print(f"testbed: sketch and simulator are in {images.export_firmware(engine.connect())}")
 
 
+@app.command("images")
+def build_images() -> None:
+    """Pull or build every image, and write .env, so that `docker compose` works by hand."""
+    docker_placement.require()
+    with lock.alone():
+        client = engine.connect()
+        built = images.ensure(client)
+        for service, image in built.record(client).items():
+            print(f"testbed: {service}: {image['id'][:19]} on {image['digest'] or image['base']} ({image['origin']})")
+        print(f"testbed: {by_hand.write(docker_placement.ROOT, client, built)} is written for docker compose by hand")
+
+
 @app.command()
 def clean() -> None:
     """Remove what a killed run left behind: containers, networks, volumes. Bundles, and a run under way, stay."""
@@ -254,7 +266,7 @@ def _clean() -> None:
     for project in sorted(projects):
         docker_placement.remove(client, project)
         print(f"testbed: removed {project}")
-    lowered = docker_placement.lower_rt_budgets()
+    lowered = docker_placement.lower_rt_budgets(client)
     for file in lowered:
         print(f"testbed: put {file} back to 0")
     if not projects and not lowered:

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
-import os
+from experiments import engine
+from experiments.observer.facts import affinity
 
 
-def cpu_sets() -> tuple[str, str]:
-    """Part this machine's CPUs into "the host" (broker, client, what disturbs them) and "the Pi" (bridge, board).
+def machine_cpus() -> list[int]:
+    """Give the CPUs of the machine that the stand runs on: ours, or that of an engine which is elsewhere."""
+    return engine.far_cpus() or affinity()
+
+
+def cpu_sets(cpus: list[int] | None = None) -> tuple[str, str]:
+    """Part a machine's CPUs into "the host" (broker, client, what disturbs them) and "the Pi" (bridge, board).
 
     In the thesis the Pi is a machine of its own; sharing a CPU with the stress would make R its victim too.
     """
-    cpus = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+    cpus = sorted(machine_cpus() if cpus is None else cpus)
     if len(cpus) == 1:
         return str(cpus[0]), str(cpus[0])
-    own = 1 if len(cpus) < 4 else 2
-    return ",".join(map(str, cpus[:-own])), ",".join(map(str, cpus[-own:]))
+    of_the_pi = 1 if len(cpus) < 4 else 2
+    return ",".join(map(str, cpus[:-of_the_pi])), ",".join(map(str, cpus[-of_the_pi:]))

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import docker
 import docker.errors
+
+from experiments import ssh
 
 NO_PERMISSION = "the engine is there but you may not use it"
 JOIN_GROUP = "join group docker (sudo usermod -aG docker $USER, then log in again)"
@@ -19,6 +25,19 @@ INSTALL = "`make engine` (Debian, Ubuntu), or install Docker's Compose and Build
 DOCKER_AS_ROOT = "use an engine that runs as root: `make engine`, or another DOCKER_HOST or Docker context"
 OLDEST_COMPOSE = (2, 20)
 """Older ones drop CPU limits silently (docker/compose#9268, #9960, #10073)."""
+
+
+_DEFAULT_URL = "unix:///var/run/docker.sock"
+_CHOOSING = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG")
+
+
+class UnknownContextError(docker.errors.DockerException):
+    """A Docker context was asked for by a name that there is not."""
+
+    remedy = "`docker context ls` lists those there are"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no Docker context {name!r}")
 
 
 @dataclass(frozen=True)
@@ -31,9 +50,57 @@ class Lack:
     """Is there no engine at all? Then plain processes are what is left; else the user would expect containers."""
 
 
+@dataclass(frozen=True)
+class Endpoint:
+    """Where an engine listens, and how it is spoken to."""
+
+    url: str
+    tls: docker.TLSConfig | None = None
+
+    @property
+    def transport(self) -> str:
+        """`unix`, `ssh`, `tcp`, …."""
+        return self.url.partition("://")[0]
+
+
+def endpoint() -> Endpoint:
+    """Resolve DOCKER_HOST, DOCKER_CONTEXT and `docker context use` as the command does; raise DockerException."""
+    return _endpoint(*(os.environ.get(name) for name in _CHOOSING))
+
+
 def connect(timeout_s: float = 60) -> docker.DockerClient:
     """Give a client of the engine; raise DockerException where none answers."""
-    return docker.from_env(timeout=int(timeout_s))
+    where = endpoint()
+    if where.transport == "ssh":
+        return docker.DockerClient(base_url=f"unix://{ssh.forwarded(where.url)}", timeout=int(timeout_s))
+    if where.tls:
+        return docker.DockerClient(base_url=where.url, tls=where.tls, timeout=int(timeout_s))
+    return docker.from_env(timeout=int(timeout_s), environment=os.environ | {"DOCKER_HOST": where.url})
+
+
+def environment() -> dict[str, str]:
+    """Give the environment in which the docker command talks to the engine that `connect` talks to.
+
+    Over SSH both use one connection: a command would open one for each of its requests.
+    """
+    where = endpoint()
+    if where.transport != "ssh":
+        return dict(os.environ)
+    kept = {name: value for name, value in os.environ.items() if name not in _CHOOSING or name == "DOCKER_CONFIG"}
+    return kept | {"DOCKER_HOST": f"unix://{ssh.forwarded(where.url)}"}
+
+
+def is_far() -> bool:
+    """Say whether the engine is on another machine, or in a virtual one: then our own files say nothing of it.
+
+    False without an engine.
+    """
+    return far_cpus() is not None
+
+
+def far_cpus() -> list[int] | None:
+    """Give the CPUs of an engine's machine that is not ours; None where it is ours, or where no engine answers."""
+    return _far_cpus(*(os.environ.get(name) for name in _CHOOSING))
 
 
 def lacking() -> Lack | None:
@@ -41,9 +108,13 @@ def lacking() -> Lack | None:
     try:
         client = connect(timeout_s=10)
         version, info = client.version(), client.info()
+    except (ssh.NoWayError, UnknownContextError) as error:
+        return Lack(str(error), error.remedy)
     except (docker.errors.DockerException, OSError) as error:
         if any(isinstance(cause, PermissionError) for cause in _causes(error)):
             return Lack(NO_PERMISSION, JOIN_GROUP)
+        if endpoint().transport != "unix":  # asked for by name: plain processes here are not what is meant
+            return Lack(f"no container engine answers at {endpoint().url}", ssh.NoWayError.remedy)
         return Lack("no container engine answers", "`make engine`", absent=True)
     return unsuitable(version, info) or unsuitable_client(compose_version(), buildx_version())
 
@@ -84,6 +155,41 @@ def buildx_version() -> str | None:
     """Buildx' version, None without it."""
     said = _said(["docker", "buildx", "version"])
     return said.split()[1] if said and len(said.split()) > 1 else said
+
+
+@functools.lru_cache(maxsize=8)
+def _endpoint(url: str | None, context: str | None, _configuration: str | None) -> Endpoint:
+    try:
+        done = subprocess.run(["docker", "context", "inspect"], capture_output=True, text=True, check=False)
+    except OSError:
+        return Endpoint(url or _DEFAULT_URL)  # no docker command: there are no contexts either
+    if done.returncode:
+        raise UnknownContextError(context or done.stderr.strip())
+    (chosen,) = json.loads(done.stdout)
+    found = chosen["Endpoints"]["docker"]
+    return Endpoint(found["Host"] or _DEFAULT_URL, _tls(chosen, verify=not found.get("SkipTLSVerify")))
+
+
+@functools.lru_cache(maxsize=8)
+def _far_cpus(*_choosing: str | None) -> list[int] | None:
+    try:
+        info = connect(timeout_s=10).info()
+    except (docker.errors.DockerException, OSError):
+        return None
+    here = (info["Name"], info["KernelVersion"]) == (platform.node(), platform.release())
+    return None if here and endpoint().transport == "unix" else list(range(int(info["NCPU"])))
+
+
+def _tls(context: dict[str, Any], *, verify: bool) -> docker.TLSConfig | None:
+    """Give the certificates kept with a context; the default context has those of the environment, left to the SDK."""
+    files = context.get("TLSMaterial", {}).get("docker")
+    if not files:
+        return None
+    folder = Path(context["Storage"]["TLSPath"]) / "docker"
+    pair = (str(folder / "cert.pem"), str(folder / "key.pem")) if "cert.pem" in files else None
+    return docker.TLSConfig(
+        client_cert=pair, ca_cert=str(folder / "ca.pem") if "ca.pem" in files else None, verify=verify
+    )
 
 
 def _said(command: list[str]) -> str | None:

@@ -1,35 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images: the published broker and our own, or everything from Debian packages where no registry answers."""
+"""Images: built here, on published ones where a registry answers, else on Debian packages."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import docker
-import docker.errors
 
-from experiments.errors import StandError
+from experiments import engine
+from experiments.errors import BadInputError, StandError
+from experiments.published import obtain
 
 ROOT = Path(__file__).parents[1]
+PUBLISHED_BASE = "debian:trixie-slim"
 PUBLISHED_BROKER = "eclipse-mosquitto:2.0.22"
-DEBIAN_BROKER = "testbed/mosquitto:debian"
+DEBIAN_BROKER = "from-debian"
+"""The stage of the broker's Dockerfile that installs Debian's Mosquitto."""
+BROKER = "testbed/broker"
+OBSERVER = "testbed/observer"
 BASE = "testbed/base:trixie"
 
 _OURS = {
     "control-loop": "testbed/client", "pi": "testbed/pi", "board": "testbed/board",
-    "stressor": "testbed/stressor", "flooder": "testbed/flooder", "observer": "testbed/observer",
+    "stressor": "testbed/stressor", "flooder": "testbed/flooder", "observer": OBSERVER,
 }  # fmt: skip
 _VERSIONS = {
-    "broker": ["mosquitto", "-h"],
-    "control-loop": ["python3", "-c", "import paho.mqtt, sys; print('paho-mqtt', paho.mqtt.__version__)"],
-    "pi": ["python3", "-c", "import serial, sys; print('pyserial', serial.__version__)"],
+    "broker": "mosquitto -h",
+    "control-loop": "python3 -c \"import paho.mqtt; print('paho-mqtt', paho.mqtt.__version__)\"",
+    "pi": "python3 -c \"import serial; print('pyserial', serial.__version__)\"",
 }
-_REMEMBERED = ROOT / "build" / "image-versions.json"
-
+_PACKAGES = (
+    "if command -v dpkg-query >/dev/null; then dpkg-query -W -f '${Package}=${Version}\\n'; else apk info -v; fi"
+)
+_REMEMBERED = ROOT / "build" / "image-contents.json"
 
 LABEL = "testbed.image"
 """On each image that we build: the repository it is tagged with, which a later build of the same takes away."""
@@ -38,113 +47,146 @@ LABEL = "testbed.image"
 def repositories() -> dict[str, frozenset[str]]:
     """Give, by service, the repositories whose images a replay may run; the observer's is always the current one."""
     ours = {service: frozenset({name}) for service, name in _OURS.items() if service != "observer"}
-    brokers = frozenset(name.rpartition(":")[0] for name in (PUBLISHED_BROKER, DEBIAN_BROKER))
-    return ours | {"broker": brokers}
+    # Before our configurations were in it, the broker's image was the published one, or Debian's under this name.
+    return ours | {"broker": frozenset({BROKER, PUBLISHED_BROKER.rpartition(":")[0], "testbed/mosquitto"})}
+
+
+@dataclass(frozen=True)
+class Base:
+    """What an image of ours is built on."""
+
+    argument: str
+    """For the Dockerfile: a name with its digest, a local image, or a stage."""
+    reference: str
+    origin: str
+    digest: str | None = None
+
+    def record(self) -> dict[str, str | None]:
+        """Give its part of `images` in bundle.json."""
+        return {"origin": self.origin, "base": self.reference, "digest": self.digest}
 
 
 @dataclass(frozen=True)
 class Images:
-    """Which image each service runs, and the variables that tell Compose so."""
+    """Which image each service runs, and the environment in which the docker command uses them."""
 
     environment: dict[str, str]
     references: dict[str, str]
-    origin: str
+    base: Base
+    broker: Base
 
     def replaced(self, pinned: dict[str, str]) -> Images:
         """The same, but for services that must run an image given by its id."""
         return replace(self, references=self.references | pinned)
 
-    def record(self, engine: docker.DockerClient) -> dict[str, dict[str, str]]:
-        """Give `images` in bundle.json: what will really run."""
+    def record(self, client: docker.DockerClient) -> dict[str, dict[str, Any]]:
+        """Give `images` in bundle.json: what will really run, and the packages that its base has not."""
+        plain = set(_contents(client, "", self.base.argument)["packages"])
         record = {}
         for service, reference in self.references.items():
-            image_id = str(engine.images.get(reference).id)
-            version = _version(service, reference, image_id) if service in _VERSIONS else ""
-            record[service] = {"reference": reference, "id": image_id, "origin": self.origin, "version": version}
+            image = client.images.get(reference)
+            found = _contents(client, service, str(image.id))
+            base = self.broker if service == "broker" else self.base
+            published = service == "broker" and base.origin != "debian"
+            record[service] = {
+                "reference": base.reference if published else reference, "id": str(image.id),
+                "version": found["version"], "packages": [each for each in found["packages"] if each not in plain],
+            } | base.record()  # fmt: skip
         return record
 
+    def record_base(self, client: docker.DockerClient) -> dict[str, Any]:
+        """Give `base_image` in bundle.json: what all but the broker are built on, with its packages."""
+        return self.base.record() | {"packages": _contents(client, "", self.base.argument)["packages"]}
 
-def ensure(engine: docker.DockerClient) -> Images:
+
+def ensure(client: docker.DockerClient) -> Images:
     """Pull or build what the stand needs; says so when it falls back to Debian. Raises StandError."""
-    environment = {"CA_BUNDLE": os.environ.get("SSL_CERT_FILE", "/dev/null")}
-    origin = "registry"
-    broker = os.environ.get("BROKER_IMAGE", PUBLISHED_BROKER)
-    if not obtain(engine, broker):
-        origin = "debian"
-        print(f"testbed: no registry gives {broker}; building every image from Debian packages instead", flush=True)
-        broker = DEBIAN_BROKER
-        environment["BASE_IMAGE"] = BASE
-        if not _here(engine, BASE):
-            _run(["bash", str(ROOT / "compose" / "host" / "base-image.sh"), BASE], environment)
-        _run(
-            ["docker", "build", "--quiet", "--build-arg", f"BASE_IMAGE={BASE}", "--tag", DEBIAN_BROKER,
-             "--label", f"{LABEL}={DEBIAN_BROKER.rpartition(':')[0]}",
-             "--file", "compose/broker/Dockerfile", "."],
-            environment,
-        )  # fmt: skip
-    environment["BROKER_IMAGE"] = broker
+    base = _base(client)
+    broker = _broker(client, base)
+    environment = engine.environment() | {
+        "CA_BUNDLE": os.environ.get("SSL_CERT_FILE", "/dev/null"),
+        "BASE_IMAGE": base.argument, "BROKER_IMAGE": broker.argument,
+    }  # fmt: skip
     _run(["docker", "compose", "--profile", "*", "build", "--quiet"], environment)
-    return Images(environment, {"broker": broker, **_OURS}, origin)
+    return Images(environment, {"broker": BROKER, **_OURS}, base, broker)
 
 
-def export_firmware(engine: docker.DockerClient) -> Path:
-    """Take sketch and simulator out of the board's image, to run on this host; returns their folder."""
-    found, target = ensure(engine), ROOT / "firmware" / "build"
-    base = found.environment.get("BASE_IMAGE")
+def _base(client: docker.DockerClient) -> Base:
+    wanted = os.environ.get("BASE_IMAGE", PUBLISHED_BASE)
+    published = obtain(client, wanted)
+    if published:
+        return Base(published.pinned, wanted, "registry" if published.digest else "this host", published.digest)
+    _require_default("BASE_IMAGE", wanted, PUBLISHED_BASE)
+    architecture = str(client.version()["Arch"])
+    if not client.images.list(name=BASE):
+        print(f"testbed: no registry gives {wanted}; making {BASE} from Debian packages (a minute, once)", flush=True)
+        _run(["bash", str(ROOT / "compose" / "host" / "base-image.sh"), BASE, architecture], engine.environment())
+    return Base(BASE, BASE, "debian")
+
+
+def _broker(client: docker.DockerClient, base: Base) -> Base:
+    wanted = os.environ.get("BROKER_IMAGE", PUBLISHED_BROKER)
+    published = obtain(client, wanted) if wanted != DEBIAN_BROKER else None
+    if published:
+        return Base(published.pinned, wanted, "registry" if published.digest else "this host", published.digest)
+    if wanted != DEBIAN_BROKER:
+        _require_default("BROKER_IMAGE", wanted, PUBLISHED_BROKER)
+        print(f"testbed: no registry gives {wanted}; the broker is Mosquitto from Debian packages instead", flush=True)
+    return Base(DEBIAN_BROKER, base.reference, "debian", base.digest)
+
+
+def _require_default(name: str, wanted: str, default: str) -> None:
+    """What a user named is not replaced by something else."""
+    if wanted != default:
+        raise BadInputError(name, wanted, "no registry gives it; leave it out for what Debian packages give")
+
+
+def with_configurations(client: docker.DockerClient, image_id: str) -> str:
+    """Give the id of a broker's image that has our configurations in it: this one, or one built on it."""
+    image = client.images.get(image_id)
+    if "testbed.configurations" in ((image.attrs.get("Config") or {}).get("Labels") or {}):
+        return image_id
+    image.tag(f"{BROKER}-base", "pinned")  # a build names what it builds on, and cannot by id
+    target = f"{BROKER}:pinned"
     _run(
-        ["docker", "build", *(["--build-arg", f"BASE_IMAGE={base}"] if base else []), "--target", "artifacts",
+        ["docker", "build", "--quiet", "--build-arg", f"BROKER_IMAGE={BROKER}-base:pinned", "--tag", target,
+         "--label", f"{LABEL}={BROKER}", "--file", "compose/broker/Dockerfile", "."],
+        engine.environment(),
+    )  # fmt: skip
+    return str(client.images.get(target).id)
+
+
+def export_firmware(client: docker.DockerClient) -> Path:
+    """Take sketch and simulator out of the board's image, to run on this host; returns their folder."""
+    found, target = ensure(client), ROOT / "firmware" / "build"
+    _run(
+        ["docker", "build", "--build-arg", f"BASE_IMAGE={found.base.argument}", "--target", "artifacts",
          "--output", str(target), "--file", "compose/board/Dockerfile", "."],
         found.environment,
     )  # fmt: skip
     return target
 
 
-def obtain(engine: docker.DockerClient, reference: str) -> bool:
-    """Say whether a published image is here, after pulling it if need be."""
-    return _here(engine, reference) or _pulled(reference)
-
-
-def _here(engine: docker.DockerClient, reference: str) -> bool:
-    try:
-        engine.images.get(reference)
-    except docker.errors.ImageNotFound:
-        return False
-    return True
-
-
-def _pulled(reference: str) -> bool:
-    try:
-        done = subprocess.run(
-            ["docker", "pull", "--quiet", reference],
-            capture_output=True,
-            check=False,
-            timeout=300,
-            start_new_session=True,
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
-
-
 def _run(command: list[str], environment: dict[str, str]) -> None:
     done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False,
-        start_new_session=True,
-    )  # fmt: skip
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, start_new_session=True
+    )
     if done.returncode:
         raise StandError(f"{' '.join(command[:2])} failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
 
 
-def _version(service: str, reference: str, image_id: str) -> str:
-    """Ask the program in the image once, and remember its answer by the image's id."""
-    remembered = json.loads(_REMEMBERED.read_text()) if _REMEMBERED.exists() else {}
+def _contents(client: docker.DockerClient, service: str, image: str) -> dict[str, Any]:
+    """Ask the image once for its program's version and its packages, and remember the answer by the image's id."""
+    image_id = str(client.images.get(image).id)
+    remembered: dict[str, dict[str, Any]] = json.loads(_REMEMBERED.read_text()) if _REMEMBERED.exists() else {}
     if image_id not in remembered:
-        program, *arguments = _VERSIONS[service]
-        done = subprocess.run(
-            ["docker", "run", "--rm", "--network", "none", "--entrypoint", program, reference, *arguments],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        remembered[image_id] = (done.stdout.splitlines() or ["unknown"])[0]
-        _REMEMBERED.parent.mkdir(exist_ok=True)
-        _REMEMBERED.write_text(json.dumps(remembered, indent=1))
-    return str(remembered[image_id])
+        asking = f"{_VERSIONS.get(service, 'echo')} 2>&1 | head -n 1; {_PACKAGES}"
+        said = client.containers.run(
+            image_id, ["-c", asking], entrypoint="sh", remove=True, network_mode="none", stderr=False
+        )
+        version, *packages = said.decode(errors="replace").splitlines() or [""]
+        remembered[image_id] = {"version": version, "packages": sorted(packages)}
+        with contextlib.suppress(OSError):  # another user's checkout: asked again next time
+            _REMEMBERED.parent.mkdir(exist_ok=True)
+            _REMEMBERED.write_text(json.dumps(remembered, indent=1))
+    return remembered[image_id]

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A Debian base image without a registry: base-image.sh TAG. Needs root on Debian or Ubuntu.
+# A Debian base image without a registry: base-image.sh TAG [ARCHITECTURE]. Needs root on Debian or Ubuntu; for another
+# architecture than this machine's also qemu-user-static. The engine that gets it may be on another machine.
 set -euo pipefail
 tag=$1
+architecture=${2:-$(dpkg --print-architecture 2>/dev/null || true)}
 suite=trixie
 
 refuse() { printf 'base-image: %s\n' "$*" >&2; exit 2; }
@@ -15,5 +17,5 @@ mirror=$(bash "$(dirname "$0")/debian-mirror.sh" || true)
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mmdebstrap --quiet --variant=minbase --include=ca-certificates "$suite" "$work/base.tar" "$mirror"
-docker import "$work/base.tar" "$tag" >/dev/null
+mmdebstrap --quiet --architectures="$architecture" --variant=minbase --include=ca-certificates "$suite" "$work/base.tar" "$mirror"
+docker import --platform "linux/$architecture" "$work/base.tar" "$tag" >/dev/null

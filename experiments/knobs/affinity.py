@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
+from experiments.cpus import machine_cpus
 from experiments.knobs import Knob, Service, State
 
 
@@ -18,7 +18,7 @@ class Affinity(Knob):
 
     def check(self) -> None:
         """CPUs that this machine has, each range from the lower to the higher."""
-        here = os.sched_getaffinity(0)
+        here = set(machine_cpus())
         well_formed = re.fullmatch(r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*", self.argument)
         if not well_formed or not all(part and part <= here for part in self._parts()):
             raise self.bad(f"cpus takes CPUs of this host ({','.join(map(str, sorted(here)))}), e.g. cpus:0")

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
+from experiments.cpus import machine_cpus
 from experiments.knobs import Knob, Service, State
 
 
@@ -19,7 +19,7 @@ class Quota(Knob):
 
     def check(self) -> None:
         """As Docker takes it."""
-        cpus = os.cpu_count() or 1
+        cpus = len(machine_cpus())
         if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,9})?", self.argument) or not 0.01 <= float(self.argument) <= cpus:
             raise self.bad(f"quota takes CPUs from 0.01 to {cpus}, e.g. quota:0.5")
 

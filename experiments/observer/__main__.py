@@ -7,8 +7,11 @@
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
     {"do": "tasks", "pid": 7}                                           -> {"states": "SS", "written_bytes": 4711}
     {"do": "release"}      put the real-time budgets back that `apply` raised           -> {}
+    {"do": "examine"}      what this machine is, and how it is tuned                    -> {"facts": {…}, "tuning": {…}}
+    {"do": "lower"}        put budgets back that a killed run left                      -> {"lowered": […]}
 
-Between `start` and `stop` it samples at 10 Hz on a fixed schedule. End of input ends it.
+Between `start` and `stop` it samples at 10 Hz on a fixed schedule. End of input ends it. Requests may also be given as
+arguments: they are answered, and that is all.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.observer import sockets, threads
-from experiments.observer.cgroup import PARENT_BUDGET_US, Cgroup
+from experiments.observer.cgroup import PARENT_BUDGET_US, Cgroup, lower_rt_budgets
+from experiments.observer.facts import Machine
 from experiments.observer.sampler import INTERVAL_NS, Sampler
 
 
@@ -48,7 +52,7 @@ class Observer:
                     return
                 *lines, pending = (pending + chunk).split(b"\n")
                 for line in lines:
-                    self._answer(json.loads(line))
+                    self.answer(json.loads(line))
             elif self._sampler is not None:
                 before_s = time.process_time()
                 self._sampler.sweep()
@@ -102,7 +106,17 @@ class Observer:
         self._raised.clear()
         return {}
 
-    def _answer(self, request: dict[str, Any]) -> None:
+    def examine(self) -> dict[str, Any]:
+        """Say what this machine is and how it is tuned: where the engine is elsewhere, only we see that."""
+        machine = Machine()
+        return {"facts": machine.facts(), "tuning": machine.tuning()}
+
+    def lower(self) -> dict[str, Any]:
+        """Put back budgets that a killed run gave to the groups above its containers."""
+        return {"lowered": [str(file) for file in lower_rt_budgets()]}
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """Do one request and write its reply, whatever goes wrong."""
         try:
             reply = getattr(self, request.pop("do"))(**request)
         except Exception as error:  # an observer that dies takes the run and the reason with it
@@ -158,4 +172,8 @@ def _configuration(pid: int) -> str | None:
 
 
 if __name__ == "__main__":
-    Observer().serve()
+    if sys.argv[1:]:
+        for argument in sys.argv[1:]:
+            Observer().answer(json.loads(argument))
+    else:
+        Observer().serve()

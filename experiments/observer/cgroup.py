@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -82,6 +83,20 @@ class Cgroup:
             return []
         above = [group for group in self._v1["cpu"].parents if ROOT in group.parents and group.parent != ROOT]
         return [group / "cpu.rt_runtime_us" for group in reversed(above)]
+
+
+def lower_rt_budgets() -> list[Path]:
+    """Take back the budgets that a killed run gave to the groups above its containers; returns those it lowered.
+
+    Only version 1 has them. A budget of exactly what our observer gives is ours: by default there is none.
+    """
+    lowered = []
+    for file in sorted(ROOT.glob("cpu*/*/cpu.rt_runtime_us")):
+        with contextlib.suppress(OSError):
+            if file.read_text().strip() == str(PARENT_BUDGET_US):
+                file.write_text("0")
+                lowered.append(file)
+    return lowered
 
 
 def _first(*folders: Path) -> Path | None:

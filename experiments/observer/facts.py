@@ -8,6 +8,7 @@ import gzip
 import os
 import platform
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,17 @@ class Machine:
             "pressure_percent": self._pressure_percent(),
             "rt_runtime_us": _whole(self._read("proc/sys/kernel/sched_rt_runtime_us")),
             "memory_controller": self.memory_controller(),
+            "steal_percent": self.steal_percent(),
         }  # fmt: skip
+
+    def steal_percent(self, watched_s: float = 1.0) -> float | None:
+        """Watch what share of all CPUs' time the hypervisor steals; None where the kernel does not count it."""
+        before = self._stolen_s()
+        time.sleep(watched_s if before is not None else 0)
+        after = self._stolen_s()
+        if before is None or after is None:
+            return None
+        return round(100 * (after - before) / watched_s / (os.cpu_count() or 1), 2)
 
     def os_name(self) -> str | None:
         """Give the distribution, as it calls itself."""
@@ -122,6 +133,10 @@ class Machine:
                 content = (self._root / name).read_bytes()
                 return b"CONFIG_RT_GROUP_SCHED=y" in (gzip.decompress(content) if name.endswith("gz") else content)
         return None
+
+    def _stolen_s(self) -> float | None:
+        found = re.search(r"^cpu +(?:\d+ +){7}(\d+)", self._read("proc/stat"), re.MULTILINE)
+        return int(found[1]) / os.sysconf("SC_CLK_TCK") if found else None
 
     def _swap_used_bytes(self) -> int:
         sizes = dict(re.findall(r"^(Swap\w+):\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE))

@@ -6,8 +6,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import re
+import secrets
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ import docker.types
 from docker.models.containers import Container
 from docker.utils.socket import frames_iter
 
-from experiments import brokers, engine, images, tidy
+from experiments import brokers, engine, host, images, published, tidy
+from experiments.cpus import cpu_sets
 from experiments.errors import BadInputError, StandError
 from experiments.faults import Life, Place
-from experiments.observer import cgroup
 from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 
@@ -76,7 +76,7 @@ class DockerStand(Stand):
         """Use these images, by service and id, instead of our current ones."""
         super().__init__()
         self._engine = engine.connect()
-        self._pinned = pinned or {}
+        self._pinned = dict(pinned or {})
         self._folder = Path()
         self._project = ""
         self._environment: dict[str, str] = {}
@@ -86,12 +86,18 @@ class DockerStand(Stand):
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
+        if conditions.board.kind == "usb" and engine.is_far():
+            raise BadInputError(
+                "DEVICE",
+                str(conditions.board),
+                "the engine is on another machine, this port on ours; run there, or simavr",
+            )
         if not brokers.parse(conditions.broker).in_docker:
             raise BadInputError(
                 "BROKER", conditions.broker, "it has no image here; leave BROKER out, or say PLACEMENT=host"
             )
         image = conditions.contention.image if conditions.contention else None
-        if image and not images.obtain(self._engine, image):
+        if image and not published.obtain(self._engine, image):
             raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
         if conditions.fault:
             conditions.fault.check(Place(self.containers, conditions.board.kind))
@@ -99,22 +105,35 @@ class DockerStand(Stand):
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
         self._folder, self._project = folder, f"testbed-{run}"
-        found = images.ensure(self._engine).replaced(self._pinned)
-        self._environment = os.environ | found.environment | {
-            "TESTBED_PROJECT": self._project, "TESTBED_RUN": run,
-            "HOST_CPUS": self.host_cpus, "PI_CPUS": self.pi_cpus,
-        }  # fmt: skip
-        version = self._engine.version()
-        return {
+        built = images.ensure(self._engine)
+        if "broker" in self._pinned:
+            self._pinned["broker"] = images.with_configurations(self._engine, self._pinned["broker"])
+        found = built.replaced(self._pinned)
+        version, info = self._engine.version(), self._engine.info()
+        self._environment = found.environment | {"TESTBED_PROJECT": self._project, "TESTBED_RUN": run}
+        far = self._examine(info) if engine.is_far() else {}
+        self._environment |= {"HOST_CPUS": self.host_cpus, "PI_CPUS": self.pi_cpus}
+        return far | {
             "images": found.record(self._engine),
+            "base_image": found.record_base(self._engine),
             "engine": {
                 "version": version["Version"],
                 "api": version["ApiVersion"],
                 "compose": engine.compose_version(),
-                "storage": self._engine.info()["Driver"],
+                "storage": info["Driver"],
+                "cgroup_driver": info.get("CgroupDriver"),
+                "os": info["OperatingSystem"],
+                "reached_by": engine.endpoint().transport,
+                "memory_limits": bool(info.get("MemoryLimit", True)),
             },
             "cpus": {"host": self.host_cpus, "pi": self.pi_cpus},
         }
+
+    def _examine(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Describe the engine's machine, which is not ours, and part its CPUs; returns `host` of bundle.json."""
+        machine = ask_observer(self._environment, self._project, do="examine")["facts"]
+        self.host_cpus, self.pi_cpus = cpu_sets(machine["cpu_list"])
+        return {"host": host.described(machine | {"os": info["OperatingSystem"]}, info["Name"])}
 
     def up(self, conditions: Conditions) -> None:
         """Let Compose create or recreate what these conditions change, and remove what they do not have."""
@@ -167,7 +186,7 @@ class DockerStand(Stand):
         broker.start()
 
     def broker_configuration(self) -> str:
-        """Give the file that the Compose file mounts for this TCP option."""
+        """Give the file in the broker's image for this TCP option."""
         assert self._conditions is not None
         return (ROOT / "compose" / "broker" / f"{self._conditions.tcp}.conf").read_text()
 
@@ -247,7 +266,9 @@ class DockerStand(Stand):
 
     def _override(self, conditions: Conditions) -> dict[str, Any]:
         """Give what the Compose file gets on top: the board's and the knobs' wishes, and the runner's command lines."""
-        services: dict[str, Any] = {"control-loop": {"command": ["--jobs"], "logging": {"driver": "none"}}}
+        # A health check is a process beside what is measured: good for whoever waits by hand, noise here.
+        services: dict[str, Any] = {name: {"healthcheck": {"disable": True}} for name in ("broker", "pi", "board")}
+        services["control-loop"] = {"command": ["--jobs"], "logging": {"driver": "none"}}
         services["observer"] = {"logging": {"driver": "none"}}
         if conditions.contention:
             image = {"image": conditions.contention.image} if conditions.contention.image else {}
@@ -258,25 +279,10 @@ class DockerStand(Stand):
             services[service] = services.get(service, {}) | extra
         for service, image_id in self._pinned.items():
             services[service] = {"image": image_id} | services.get(service, {})
-        if any("ulimits" in extra for extra in services.values()) and not self._may_raise_rtprio():
+        if any("ulimits" in extra for extra in services.values()) and not may_raise_rtprio(self._engine, self._project):
             for extra in services.values():
                 extra.pop("ulimits", None)
         return {"services": services}
-
-    def _may_raise_rtprio(self) -> bool:
-        """Try `--ulimit rtprio`: an engine without CAP_SYS_RESOURCE cannot start a container that has it."""
-        trial = self._engine.containers.create(
-            "testbed/client", entrypoint="true", network_mode="none",
-            labels={LABEL: "trial", "com.docker.compose.project": self._project},
-            ulimits=[docker.types.Ulimit(name="rtprio", soft=90, hard=90)],
-        )  # fmt: skip
-        try:
-            trial.start()
-        except docker.errors.APIError:
-            return False
-        finally:
-            trial.remove(force=True)
-        return True
 
     def _containers(self) -> list[Container]:
         return self._engine.containers.list(all=True, filters=_of_project(self._project), ignore_removed=True)
@@ -319,6 +325,22 @@ def require(pinned: dict[str, str] | None = None) -> DockerStand:
     return DockerStand(pinned)
 
 
+def may_raise_rtprio(client: docker.DockerClient, project: str) -> bool:
+    """Try `--ulimit rtprio`: an engine without CAP_SYS_RESOURCE cannot start a container that has it."""
+    trial = client.containers.create(
+        "testbed/client", entrypoint="true", network_mode="none",
+        labels={LABEL: "trial", "com.docker.compose.project": project},
+        ulimits=[docker.types.Ulimit(name="rtprio", soft=90, hard=90)],
+    )  # fmt: skip
+    try:
+        trial.start()
+    except docker.errors.APIError:
+        return False
+    finally:
+        trial.remove(force=True)
+    return True
+
+
 def leftover_projects(client: docker.DockerClient) -> set[str]:
     """Compose projects of ours that still have a container, a network or a volume."""
     labelled: dict[str, str | list[str] | bool] = {"label": LABEL}
@@ -350,18 +372,47 @@ def remove(client: docker.DockerClient, project: str) -> None:
         raise StandError(f"not removed: {'; '.join(failed)}; `make clean` tries again")
 
 
-def lower_rt_budgets() -> list[Path]:
+def lower_rt_budgets(client: docker.DockerClient) -> list[str]:
     """Take back the budgets that a killed run gave to the groups above its containers; returns those it lowered.
 
-    Only cgroup v1 has them. A budget of exactly what our observer gives is ours: by default there is none.
+    The observer does it: the groups are where the engine is, and only root's. Only version 1 has budgets.
     """
-    lowered = []
-    for file in sorted(cgroup.ROOT.glob("cpu*/*/cpu.rt_runtime_us")):
-        with contextlib.suppress(OSError):
-            if file.read_text().strip() == str(cgroup.PARENT_BUDGET_US):
-                file.write_text("0")
-                lowered.append(file)
-    return lowered
+    if str(client.info().get("CgroupVersion", "1")) != "1" or not client.images.list(name=images.OBSERVER):
+        return []
+    with passing_project(client) as project:
+        try:
+            return list(ask_observer(engine.environment(), project, do="lower")["lowered"])
+        except StandError as error:  # e.g. an image of an older checkout
+            raise StandError(
+                f"budgets that a killed run gave may still be raised: {error}; `make images`, then `make clean` again"
+            ) from None
+
+
+@contextlib.contextmanager
+def passing_project(client: docker.DockerClient) -> Iterator[str]:
+    """Give a Compose project's name; what it got, be it only the stand's network, is removed at the end."""
+    project = f"testbed-{secrets.token_hex(4)}"
+    try:
+        yield project
+    finally:
+        remove(client, project)
+
+
+def ask_observer(environment: dict[str, str], project: str, **request: Any) -> dict[str, Any]:
+    """Ask an observer one thing, where the engine is, without a stand; raise StandError."""
+    done = subprocess.run(
+        ["docker", "compose", "--file", str(COMPOSE_FILE), "--project-name", project, "--profile", "*",
+         "run", "--rm", "--no-deps", "-T", "observer", json.dumps(request)],
+        env=environment | {"TESTBED_PROJECT": project, "TESTBED_RUN": "examine", "HOST_CPUS": "", "PI_CPUS": ""},
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        reply: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        raise StandError(f"the observer did not answer: {_last_line(done.stderr)}") from None
+    if reply.get("error"):
+        raise StandError(f"observer: {reply['error']}")
+    return reply
 
 
 def relocated(compose: str) -> str:

@@ -20,7 +20,7 @@ from experiments.cpus import cpu_sets
 from experiments.knobs.flags import NOTICE
 from experiments.knobs.quota import Quota
 from experiments.placements import RT_BUDGET_US
-from experiments.placements.docker import COMPOSE_FILE, DockerStand
+from experiments.placements.docker import DockerStand
 from experiments.variables import VARIABLES
 
 SHORT = ("REPETITIONS=1", "MESSAGES=20", "INTERVALS=20")
@@ -231,12 +231,12 @@ def test_an_engine_that_drops_a_cpu_limit_is_caught(
 def test_a_broker_with_nagle_on_another_configuration_is_caught(
     run_here: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nagle = COMPOSE_FILE.parent / "compose" / "broker" / "nagle.conf"
+    nagle = ["/usr/sbin/mosquitto", "-c", "/mosquitto/config/nagle.conf"]
     ours = DockerStand._override
 
     def override(stand: DockerStand, conditions: Any) -> dict[str, Any]:
         services = ours(stand, conditions)["services"]
-        services["broker"] = {"volumes": [f"{nagle}:/mosquitto/config/mosquitto.conf:ro"]}
+        services["broker"] = {"command": nagle}
         return {"services": services}
 
     monkeypatch.setattr(DockerStand, "_override", override)

@@ -39,6 +39,27 @@ def test_no_service_can_write_its_image_or_gain_rights(by_hand_compose: dict[str
         assert service["pids_limit"] <= 256, name
 
 
+def test_nothing_is_mounted_from_the_checkout_which_another_machine_would_not_have(
+    by_hand_compose: dict[str, Any],
+) -> None:
+    mounts = {
+        (name, mount["source"]) for name, service in by_hand_compose["services"].items()
+        for mount in service.get("volumes", []) if mount["type"] == "bind"
+    }  # fmt: skip
+    assert mounts == {("observer", "/sys/fs/cgroup")}
+
+
+def test_every_service_has_a_memory_limit(by_hand_compose: dict[str, Any]) -> None:
+    for name, service in by_hand_compose["services"].items():
+        assert 0 < int(service["mem_limit"]) <= 2 * 2**30, name
+
+
+def test_waiting_by_hand_means_that_the_stand_answers(by_hand_compose: dict[str, Any]) -> None:
+    brought_up = {name for name, service in by_hand_compose["services"].items() if not service.get("profiles")}
+    assert brought_up == {"broker", "pi", "board"}
+    assert all("healthcheck" in by_hand_compose["services"][name] for name in brought_up)
+
+
 def test_everything_carries_our_label(by_hand_compose: dict[str, Any]) -> None:
     kinds = [by_hand_compose[kind] for kind in ("services", "networks", "volumes")]
     assert all("testbed.run" in each["labels"] for kind in kinds for each in kind.values())
