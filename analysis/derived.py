@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from analysis import checksums, conditions, figures, files, report, summary, tables, warnings
+from analysis import answer, checksums, conditions, figures, files, report, summary, tables, warnings
 from analysis.bundle import Bundle
 from analysis.statistics import CellSummary
 
@@ -20,7 +20,7 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Non
     files.require_plain(target)
     files.write_text(target / "summary.csv", summary.render(summaries))
     files.write_text(target / "table.md", table(bundle, summaries))
-    files.write_text(target / REPORT, report.render(bundle, summaries))
+    files.write_text(target / REPORT, report.render(bundle, summaries, answer.of(bundle, summaries)))
     drawn = files.fresh_folder(target / FIGURES)
     for plot in figures.of_bundle(bundle, summaries):
         figures.save(plot, drawn)

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
 
-from analysis import bootstrap, conditions
+from analysis import bootstrap, conditions, labels
 from analysis.bundle import Bundle
 from analysis.distribution import Distribution, Floats, Integers
 from analysis.statistics import CellSummary
@@ -101,8 +101,9 @@ class Plot:
 def of_bundle(bundle: Bundle, summaries: Sequence[CellSummary]) -> Iterator[Plot]:
     """T, R and O of each scenario, a line an interval; where arms are compared, of each interval, a line an arm."""
     for name, title, members in _groups(summaries):
+        names = labels.of_cells([member.cell for member in members])
         for metric in METRICS:
-            labelled = [(_label(member, members), bundle, member) for member in members]
+            labelled = [(names[member.cell.index], bundle, member) for member in members]
             yield from _plot(name, title, metric, labelled)
 
 
@@ -161,17 +162,17 @@ def draw(plot: Plot) -> Figure:
     return figure
 
 
-def points(distribution: Distribution) -> Integers:
-    """Indices (P,) of the values to draw: all of them, or as many as can be told apart.
+def points(distribution: Distribution, limit: int = POINTS) -> Integers:
+    """Indices (P,) of the values to draw: all of them, or as many as can be told apart, `limit` about.
 
     Where thinned, they are spaced evenly in share for the body, and evenly in the logarithm of the remaining share for
     the tail, so that of the slowest hundred answers each is kept.
     """
     size = len(distribution.values_us)
-    if size <= POINTS:
+    if size <= limit:
         return np.arange(size)
-    even = np.linspace(0, distribution.total, POINTS)
-    tail = distribution.total - np.geomspace(1, distribution.total, POINTS)
+    even = np.linspace(0, distribution.total, limit)
+    tail = distribution.total - np.geomspace(1, distribution.total, limit)
     ranks = np.union1d(even, tail)
     return np.union1d(np.searchsorted(distribution.pooled, ranks).clip(0, size - 1), [0, size - 1])
 
@@ -211,8 +212,8 @@ def band(distribution: Distribution, seed: tuple[int, ...]) -> tuple[Integers, F
     repetitions = len(distribution.repetitions)
     weights = bootstrap.resample(repetitions, seed)
     totals = (weights * distribution.counts.sum(axis=1)).sum(axis=1)
-    columns = distribution.cumulative[:, keep].T
-    shares = np.stack([(weights * column).sum(axis=1) / totals for column in columns], axis=1)
+    # Whole numbers below 2**53 add up exactly in float64, in whatever order the library adds them.
+    shares = weights.astype(np.float64) @ distribution.cumulative[:, keep].astype(np.float64) / totals[:, None]
     share = distribution.pooled[keep] / distribution.total
     low, high = bootstrap.interval(share, shares, repetitions)
     return distribution.values_us[keep], low.clip(0, 1), high.clip(0, 1)
@@ -294,19 +295,11 @@ def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[C
             yield f"cdf-scenario-{scenario}-{interval}ms-qos{qos}", title, members
 
 
-def _label(member: CellSummary, members: Sequence[CellSummary]) -> str:
-    """What tells this cell from the others of its figure."""
-    cell = member.cell
-    words = [cell.arm] if any(other.cell.arm for other in members) else [f"every {cell.interval_ms} ms"]
-    words += [f"QoS {cell.qos}"] if len({other.cell.qos for other in members}) > 1 else []
-    return ", ".join(words)
-
-
 def _origin(bundle: Bundle, member: CellSummary, members: Sequence[tuple[Bundle, CellSummary]]) -> str:
-    """The scenario, with its arm where it has one and its folder where another bundle has the same."""
+    """The scenario and its conditions, with its folder where another bundle has the same."""
     cell = member.cell
-    words = [f"scenario {cell.scenario}", *([cell.arm] if cell.arm else [])]
-    twins = [m for _, m in members if (m.cell.scenario, m.cell.arm) == (cell.scenario, cell.arm)]
+    words = [f"scenario {cell.scenario}", labels.of_arm(cell)]
+    twins = [m for _, m in members if (m.cell.scenario, labels.of_arm(m.cell)) == (cell.scenario, words[1])]
     return ", ".join([*words, bundle.folder.resolve().name] if len(twins) > 1 else words)
 
 

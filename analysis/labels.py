@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cells in words a reader knows without the plan: `stress, fifo on both`, `Nagle's algorithm on`."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from analysis.bundle import Cell
@@ -17,7 +18,11 @@ def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
         "interval": len({cell.interval_ms for cell in cells}) > 1,
         "qos": len({cell.qos for cell in cells}) > 1,
     }
-    return {cell.index: ", ".join(_words(cell, several)) for cell in cells}
+    names = {cell.index: ", ".join(_words(cell, several)) for cell in cells}
+    twins = {name for name, count in Counter(names.values()).items() if count > 1}
+    return {
+        c.index: f"{names[c.index]} ({c.arm})" if names[c.index] in twins and c.arm else names[c.index] for c in cells
+    }
 
 
 def of_arm(cell: Cell) -> str:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`report.html`: one file that opens from disk and fetches nothing, for whoever was not there.
 
-Words, tables and the glance are plain HTML; only distributions and time series need the script that is part of it.
+The first screen is the question, the answer and how sure it is; the evidence stands behind it, folded where it is long.
+Words, tables and the figures of the first screen are plain HTML; only the zoomable plots need the script in the page.
 """
 
+import base64
+import hashlib
 import html
 import json
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -14,30 +18,28 @@ from typing import Any
 
 from analysis import (
     checksums,
-    compare,
     conditions,
     figures,
     findings,
-    glance,
+    forest,
+    instrument,
+    labels,
     proved,
+    repetitions,
+    strips,
     tables,
     timeline,
-    verdicts,
     warnings,
 )
+from analysis.answer import Answer
 from analysis.bundle import Bundle
 from analysis.distribution import Floats
 from analysis.figures import Plot
 from analysis.statistics import CellSummary
 from analysis.tables import Grid
 
-VERDICTS = {
-    compare.SLOWER: ("slower", "▲"),
-    compare.FASTER: ("faster", "▼"),
-    compare.SAME: ("same", "="),
-    compare.UNKNOWN: ("", "?"),
-}
 MENU = {
+    "answer": "answer",
     "distributions": "distributions",
     "table": "table",
     "timelines": "over time",
@@ -45,87 +47,125 @@ MENU = {
     "conditions": "conditions",
     "proofs": "proofs",
     "reproduce": "do it again",
+    "reading": "how to read this",
 }
-HINT = "Move over the plot to read it off; drag to zoom, double-click to reset; or focus it and use + − ← → 0."
+HINT = "Move over a plot to read it off; drag to zoom, double-click to reset; or focus it and use ← → + − 0."
+LONG = 12
+"""A table of more rows starts folded."""
+POINTS = 300_000
+"""Points of distribution functions in one page, shared among its lines; more would only make it slow to open."""
+FIRST = 3
+"""Panels of the forest plot beside the headlines' that the first screen shows."""
 
 
-def render(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
+def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> str:
     """The page."""
-    claims = compare.arms(bundle)
     cautions = warnings.of(bundle, summaries)
     timelines = timeline.of(bundle)
     plots = list(figures.of_bundle(bundle, summaries))
-    parts = [
-        _header(bundle, summaries, cautions),
-        _found(bundle, summaries, claims),
-        _distributions(plots),
-        _section("table", "Latency", _latency_tables(summaries)),
-        _section("arms", "Arms compared", _grid(tables.claims(claims)) + _quiet(_ARMS)) if claims else "",
+    body = [
+        _answer(bundle, summaries, found),
+        _distributions(plots, found),
+        _table(bundle, summaries),
+        _claims(found),
         _timelines(timelines, timeline.quiet(bundle, timelines)),
-        _section("warnings", "Warnings", _warnings(cautions)),
-        _section(
-            "conditions",
-            "What ran, and on what",
-            _conditions(bundle) + _proofs(bundle) + _repetitions(bundle, summaries),
-        ),
-        _section("reproduce", "Do it again", _reproduce(bundle)),
-        _section("reading", "How to read this", _READING),
+        _warnings(cautions),
+        _folded("conditions", "What ran, and on what", _conditions(bundle) + _repetitions(bundle, summaries)),
+        _folded("proofs", "Proofs: what was set, and what the kernel read", _proofs(bundle)),
+        _folded("reproduce", "Do it again", _reproduce(bundle)),
+        _folded("reading", "How to read this", _READING),
     ]
-    return _page(bundle.name, "".join(parts), _data(plots, timelines))
+    sections = "".join(body)
+    menu = "".join(f'<a href="#{name}">{words}</a>' for name, words in MENU.items() if f'id="{name}"' in sections)
+    header = _header(bundle, summaries, found, cautions)
+    data = _data(plots, timelines, len(summaries))
+    return page(bundle.name, f'{header}<nav aria-label="On this page">{menu}</nav><main>{sections}</main>', data)
 
 
-def _page(title: str, body: str, data: dict[str, Any]) -> str:
-    asset = resources.files("analysis.page")
-    style, script = (asset.joinpath(f"report.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+def page(title: str, body: str, data: dict[str, Any] | None = None) -> str:
+    """A whole page in one file that may fetch nothing and run no script but its own; `data` is for the plots."""
+    style = _asset("vendor/uPlot.min.css") + _asset("report.css") if data else _asset("report.css")
+    scripts = [_asset("vendor/uPlot.iife.min.js"), _asset("report.js")] if data else []
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {hashes}"
+    inline = "".join(f"<script>{script}</script>\n" for script in scripts)
+    block = f'<script type="application/json" id="data">{_json(data)}</script>\n' if data else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}"
-        f'<script type="application/json" id="data">{text}</script>\n<script>\n{script}</script>\n</body>\n</html>\n'
+        f"<title>{_text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        f'<a class="skip" href="#answer">To the answer</a>\n{body}{block}{inline}</body>\n</html>\n'
     )
 
 
-def _header(bundle: Bundle, summaries: Sequence[CellSummary], cautions: Sequence[warnings.Caution]) -> str:
+def _asset(name: str) -> str:
+    return resources.files("analysis.page").joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _json(data: dict[str, Any] | None) -> str:
+    """Inside a script element: no `<`, so that neither `</script` nor `<!--` can end or hide anything."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _header(
+    bundle: Bundle, summaries: Sequence[CellSummary], found: Answer, cautions: Sequence[warnings.Caution]
+) -> str:
     counted = sum(summary.repetitions for summary in summaries)
     offered = sum(summary.counts.offered for summary in summaries)
-    sure = f"{offered:,} cycles in {counted} repetitions over {len(summaries)} cells"
-    told = f'<a href="#warnings">{len(cautions)} warnings</a>' if cautions else "no warnings"
+    size = f"{offered:,} cycles in {_plural(counted, 'repetition')} over {_plural(len(summaries), 'cell')}"
+    told = f'<a href="#warnings">{_plural(len(cautions), "warning")}</a>' if cautions else "no warnings"
     notices = "".join(f'<p class="notice">{_text(line)}</p>' for line in conditions.notices(bundle))
-    menu = "".join(f'<a href="#{target}">{name}</a>' for target, name in MENU.items())
     return (
-        f"<header><h1>{_text(bundle.name)}</h1>"
-        f'<p><span class="status {bundle.status}">{bundle.status}</span> · {sure} · {told}</p>'
-        f'<p class="quiet">{_text(" · ".join(conditions.of_cells(bundle.cells)))}<br>'
-        f"{_text(' · '.join(conditions.of_run(bundle)))}</p>{notices}<nav>{menu}</nav></header>\n"
+        f'<header><p class="quiet">{_text(bundle.name)} · <span class="status {bundle.status}">{bundle.status}</span>'
+        f" · {size} · {told}</p><h1>{_text(found.question.text)}</h1>{notices}</header>\n"
     )
 
 
-def _found(bundle: Bundle, summaries: Sequence[CellSummary], claims: Sequence[compare.Claim]) -> str:
-    """Where arms were compared, the verdicts, with the cells beneath; otherwise the cells."""
+def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> str:
+    """The sentence, how sure it is, and the figures that a reader of one minute needs."""
     if not summaries:
-        return _section("found", "What was found", "<p>Nothing: no repetition counts. The warnings say why.</p>")
-    judged = "".join(_verdict(own) for own in verdicts.grouped(claims) if own[0].metric == "T")
-    cells = [findings.of_cell(bundle, summary) for summary in summaries]
-    told = "".join(f"<li><b>{_text(found.label)}.</b> {_text(found.text)}</li>" for found in cells)
-    picture = glance.render([found.label for found in cells], summaries)
-    lists = f'<ul class="found">{judged}</ul>{picture}<ul class="cells">{told}</ul>'
-    alone = f'<ul class="found">{told}</ul>{picture}'
-    few = " Verdicts need 4 repetitions of each arm." if judged and min(s.repetitions for s in summaries) < 4 else ""
-    note = _quiet(f"In brackets: 95 % intervals across repetitions.{few}")
-    return _section("found", "What was found", (lists if judged else alone) + note)
+        return _section("answer", "Answer", "<p>Nothing: no repetition counts. The warnings say why.</p>")
+    panels = forest.panels(found)
+    shown = [panel for panel in panels if panel.headline] + [panel for panel in panels if not panel.headline][:FIRST]
+    metric = next((quantity.metric for quantity in found.question.headlines if quantity.is_latency), "T")
+    names = labels.of_cells(bundle.cells)
+    named = [(names[summary.cell.index], summary) for summary in summaries]
+    order = repetitions.in_order(bundle, summaries, found.question.headlines[0])
+    parts = [
+        f'<p class="sentence">{_text(found.sentence)}</p>',
+        _sureness(found),
+        "".join(map(strips.forest, shown)),
+        strips.levels(named, metric),
+        strips.in_order(order),
+        _quiet(instrument.line(bundle)),
+    ]
+    return _section("answer", "Answer", "".join(parts))
 
 
-def _verdict(claims: Sequence[compare.Claim]) -> str:
-    """A line about one pair of arms, coloured and marked by its most telling verdict."""
-    telling = next(verdict for verdict in VERDICTS if any(claim.verdict == verdict for claim in claims))
-    kind, mark = VERDICTS[telling]
-    a, b = claims[0].cells
-    named = f"{b.arm} against {a.arm}, T every {a.interval_ms} ms, QoS {a.qos}"
-    return f'<li class="{kind}"><b>{mark} {_text(named)}:</b> {_text(verdicts.about("", claims))}.</li>'
+def _sureness(found: Answer) -> str:
+    """Losses, the negative control, and what must be read beside the sentence."""
+    controls = dict.fromkeys(f"Negative control: {e.control.text}." for e in found.effects if e.control)
+    aside = [cell for cell in found.losses if cell.set_aside_lost]
+    lines = [*controls, *(f"{cell.cell.label}: {cell.text}" for cell in aside), *found.notes]
+    if found.effects:
+        lines.append(_ALL_HOLD)
+    if not found.question.recorded:
+        lines.append("The bundle does not say what its headline is; it is the one that such a run has today.")
+    return "".join(map(_quiet, lines))
 
 
-def _distributions(plots: Sequence[Plot]) -> str:
+_ALL_HOLD = (
+    "In brackets: 95 % intervals; those of one family hold together, so that any false alarm among them is that rare. "
+    "Grey band: differences too small to matter."
+)
+
+
+def _distributions(plots: Sequence[Plot], found: Answer) -> str:
     if not plots:
         return ""
     names = list(dict.fromkeys(plot.title for plot in plots))
@@ -135,36 +175,86 @@ def _distributions(plots: Sequence[Plot]) -> str:
         for metric, words in figures.METRICS.items()
     )
     views = "".join(
-        f'<button data-tail="{tail}" aria-pressed="false">{words}</button>'
-        for tail, words in enumerate(("Body", "Tail, logarithmic"))
+        f'<button data-view="{view}" aria-pressed="false">{words}</button>'
+        for view, words in (("nines", "how late, by nines"), ("cdf", "where most answers lie"))
     )
-    choices = f'<span class="choice">{metrics}</span><span class="choice">{views}</span>'
-    controls = f'<div class="controls">{choice}{choices}{_ZOOM}</div>'
-    plot = '<div class="legend"></div><div id="cdf"></div><p class="readout"></p>'
-    note = _quiet("Shaded: 95 % interval across repetitions. The same as PNG, SVG and PDF: folder figures.")
-    return _section("distributions", "Distributions", controls + plot + note, HINT)
+    choices = f'<span class="choice">{metrics}</span><span class="choice" data-views>{views}</span>'
+    band = '<label><input type="checkbox" data-band> 95 % bands</label>'
+    controls = f'<div class="controls">{choice}{choices}{band}<button data-reset>Reset zoom</button></div>'
+    plot = '<div class="legend"></div><p class="readout" aria-live="off"></p><div class="panels"></div>'
+    table = _details("The same as a table", _grid(_quantiles(plots)))
+    note = _quiet(
+        "A line ends where losses end it: a lost cycle ranks behind every answer. "
+        "The same as PNG, SVG and PDF: folder figures."
+    )
+    metric = next((quantity.metric for quantity in found.question.headlines if quantity.metric in figures.METRICS), "T")
+    data = f' data-hint="{_text(HINT)}" data-first="{metric}"'
+    return _section("distributions", "Distributions", controls + plot + note + table, data)
+
+
+def _quantiles(plots: Sequence[Plot]) -> Grid:
+    """What the lines show at round shares of the cycles offered, in ms."""
+    shares = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
+    rows = tuple(
+        (plot.title, curve.label, plot.metric, *(_at_share(curve, share) for share in shares))
+        for plot in plots
+        for curve in plot.curves
+    )
+    return Grid("Answered within, in ms", ("", "line", "metric", *(f"{100 * share:g} %" for share in shares)), 3, rows)
+
+
+def _at_share(curve: figures.Curve, share: float) -> str:
+    own, offered = curve.distribution, curve.distribution.total + curve.lost
+    rank = max(math.ceil(share * offered) - 1, 0)
+    if offered * (1 - share) < 1 - 1e-9:
+        return ""
+    return "lost" if rank >= own.total else tables.milliseconds(float(own.values_us[own.pooled.searchsorted(rank + 1)]))
 
 
 def _timelines(timelines: Sequence[timeline.Series], never: Sequence[str]) -> str:
     if not timelines:
         return ""
     cells = _select("data-cell", [own["label"] for own in timelines], "Cell")
-    repetitions = '<select data-repetition aria-label="Repetition"></select>'
-    controls = f'<div class="controls">{cells}{repetitions}{_ZOOM}</div>'
+    repetition = '<select data-repetition aria-label="Repetition"></select>'
+    controls = f'<div class="controls">{cells}{repetition}<button data-reset>Reset zoom</button></div>'
     note = _quiet(f"Watched, and never above 0: {', '.join(never)}.") if never else ""
     key = _quiet(
-        "Red ticks are lost cycles; the dashed red line is the deadline. Causes are sampled ten times a second."
+        "Red marks at the bottom are lost cycles; the dashed red line is the deadline. Causes are sampled ten times a "
+        "second."
     )
-    plots = '<div class="legend"></div><div class="panels"></div><p class="readout"></p>'
-    return _section("timelines", "Over time, causes beneath", controls + plots + key + note, HINT)
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("from s", "slowest T in ms", "lost", "causes"))
+    rows = f"<table><thead><tr>{head}</tr></thead><tbody></tbody></table>"
+    table = f'<details class="table"><summary>The same as a table</summary><div class="wide">{rows}</div></details>'
+    plots = '<div class="legend"></div><p class="readout" aria-live="off"></p><div class="panels"></div>'
+    body = controls + plots + key + note + table
+    return _folded("timelines", "Over time, causes beneath", body, data=f' data-hint="{_text(HINT)}"')
 
 
-def _latency_tables(summaries: Sequence[CellSummary]) -> str:
+def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
+    """Every statistic of every cell, and under it how late the instrument itself was."""
+    if not summaries:
+        return ""
+    latencies = tables.latencies(summaries, intervals=True)
     others = (tables.counts(summaries), tables.deadlines(summaries))
     faults = "".join(f"<br>{_text(line)}" for line in tables.faults(summaries))
     note = "In ms; small: 95 % interval across repetitions. <i>thesis</i>: as published, on another host." + faults
-    below = "".join(map(_grid, others))
-    return f'{_grid(tables.latencies(summaries, intervals=True))}<p class="quiet">{note}</p>{below}'
+    cells = "".join(
+        f"<li><b>{_text(own.label)}.</b> {_text(own.text)}</li>"
+        for own in (findings.of_cell(bundle, summary) for summary in summaries)
+    )
+    words = _details("Each cell in a sentence", f'<ul class="cells">{cells}</ul>')
+    line = _quiet(instrument.line(bundle))
+    body = f'{_grid(latencies)}{line}<p class="quiet">{note}</p>{"".join(map(_grid, others))}{words}'
+    return _folded("table", "Latency, cycles and deadlines of every cell", body, opened=len(latencies.rows) <= LONG)
+
+
+def _claims(found: Answer) -> str:
+    """Every difference that was tested."""
+    return (
+        _folded("arms", "Every difference that was tested", _grid(tables.claims(found.claims)) + _quiet(_ARMS))
+        if (found.claims)
+        else ""
+    )
 
 
 def _grid(grid: Grid) -> str:
@@ -172,21 +262,23 @@ def _grid(grid: Grid) -> str:
     grid = tables.compact(grid)
 
     def head(i: int) -> str:
-        return f"<th{_ALIGN[i < grid.labels]}>{_text(grid.header[i])}</th>"
+        return f'<th scope="col"{_ALIGN[i < grid.labels]}>{_text(grid.header[i])}</th>'
 
     def row(cells: Sequence[str]) -> str:
         kind = ' class="thesis"' if tables.THESIS in cells else ""
-        return (
-            f"<tr{kind}>"
-            + "".join(f"<td{_ALIGN[i < grid.labels]}>{_small(cell)}</td>" for i, cell in enumerate(cells))
-            + "</tr>"
-        )
+        return f"<tr{kind}>" + "".join(_cell(i, cell, grid.labels) for i, cell in enumerate(cells)) + "</tr>"
 
     caption = f"<caption>{_text(grid.title)}</caption>"
     header = "".join(head(i) for i in range(len(grid.header)))
     body = "\n".join(row(cells) for cells in grid.rows)
     table = f"<table>{caption}<thead><tr>{header}</tr></thead><tbody>\n{body}\n</tbody></table>"
     return f'<div class="wide" tabindex="0">{table}</div>'
+
+
+def _cell(i: int, text: str, label_columns: int) -> str:
+    if i == 0 and label_columns:
+        return f'<th scope="row" class="text">{_small(text)}</th>'
+    return f"<td{_ALIGN[i < label_columns]}>{_small(text)}</td>"
 
 
 _ALIGN = {True: ' class="text"', False: ""}
@@ -199,27 +291,28 @@ def _small(cell: str) -> str:
 
 def _warnings(cautions: Sequence[warnings.Caution]) -> str:
     if not cautions:
-        return "<p>None: every check of <code>analysis/warnings.py</code> passed.</p>"
+        return _section("warnings", "No warnings", "<p>Every check of <code>analysis/warnings.py</code> passed.</p>")
     items = (
         f'<li>{_text(c.about)}: {_text(c.text)}. <span class="remedy">{_text(c.advice)}</span></li>' for c in cautions
     )
-    return f'<ul class="warnings">{"".join(items)}</ul>'
+    body = f'<ul class="warnings">{"".join(items)}</ul>'
+    return _folded("warnings", _plural(len(cautions), "warning"), body, opened=len(cautions) <= FIRST)
 
 
 def _conditions(bundle: Bundle) -> str:
     document, host = bundle.document, bundle.document["host"]
     engine = document["engine"] or {}
-    floor = (
-        f"{tables.milliseconds(bundle.floor_us)} ms, median of a TCP echo on the same stand" if bundle.floor_us else ""
-    )
+    floor = f"{tables.milliseconds(bundle.floor_us)} ms" if bundle.floor_us else "not measured"
     rows = {
+        "Cells": " · ".join(conditions.of_cells(bundle.cells)),
+        "Size": " · ".join(conditions.of_run(bundle)),
         "Command": shlex.join(str(word) for word in document["command"]),
         "Run": f"{document['started_utc']} to {document.get('ended_utc') or 'unknown'}, seed {bundle.plan['seed']}",
         "Host": ", ".join(f"{name} {_plain(value)}" for name, value in sorted(host.items()) if value is not None),
         "Engine": ", ".join(f"{name} {_plain(value)}" for name, value in sorted(engine.items())) or "none",
         "Images": "; ".join(_image(name, image) for name, image in sorted(document["images"].items())),
         "Revision": _revision(document["git"]),
-        "Instrument's floor": f"{floor} ms, median of a TCP echo on the same stand" if floor else "not measured",
+        "Instrument's floor": f"{floor} (median of a TCP echo on the same stand)" if bundle.floor_us else floor,
     }
     return (
         "<dl>" + "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in rows.items() if value) + "</dl>"
@@ -262,7 +355,7 @@ def _repetitions(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     header = ("order", "cell", "repetition", "validity", "reasons", "T p50 ms", *_NOISE.values())
     more = _quiet(f"The first {ROWS} of {len(bundle.repetitions)}.") if len(bundle.repetitions) > ROWS else ""
     table = _grid(Grid("Repetitions", header, 5, rows))
-    return f"<details><summary>Every repetition, in the order run</summary>{table}{more}</details>"
+    return _details("Every repetition, in the order run", table + more)
 
 
 ROWS = 500
@@ -293,11 +386,6 @@ def _reproduce(bundle: Bundle) -> str:
     return f"<pre>{_text(chr(10).join(lines))}</pre>{_quiet(seal)}"
 
 
-_ZOOM = (
-    '<span class="choice"><button data-zoom="0.6" aria-label="Zoom in">+</button>'
-    '<button data-zoom="1.6" aria-label="Zoom out">−</button><button data-reset>Reset zoom</button></span>'
-)
-
 _ARMS = (
     "B against A, averages over repetitions in ms. All intervals hold together at 95 %: the chance of any false alarm "
     "in this table is 5 % at most. Cliff's δ: from −1 (every repetition of B is below A's) to 1 (above)."
@@ -308,50 +396,50 @@ _READING = """<dl>
 <dt>R</dt><dd>the board's share, on the Pi's clock; no two hosts' clocks are ever subtracted</dd>
 <dt>O = T − R</dt><dd>everything between: network, broker, both clients</dd>
 <dt>T_intended</dt><dd>like T, from the time the request was due: where it exceeds T, requests left late</dd>
-<dt>p50, p99</dt><dd>50 %, 99 % of the answers were at most this late; shown only where the count supports it</dd>
+<dt>p50, p99</dt><dd>50 %, 99 % of the cycles were answered within it; shown only where the count supports it</dd>
 <dt>[low, high]</dt><dd>95 % interval by resampling whole repetitions; none below three of them</dd>
+<dt>nines</dt><dd>an axis of 90 %, 99 %, 99.9 %, …: each step leaves a tenth of the cycles of the one before</dd>
 <dt>jitter</dt><dd>mean difference of one cycle's latency from the next one's</dd>
 <dt>deadline</dt><dd>missed by an answer that comes later than that after its request was due, or never</dd>
+<dt>▼ ▲ = ?</dt><dd>faster (or fewer), slower (or more), the same within the margin, cannot tell</dd>
 </dl><p class="quiet">Formulas, their sources and how often verdicts are wrong: docs/statistics.md.</p>"""
 
 
-def _data(plots: Sequence[Plot], timelines: Sequence[timeline.Series]) -> dict[str, Any]:
+def _data(plots: Sequence[Plot], timelines: Sequence[timeline.Series], cells: int) -> dict[str, Any]:
     """What the script draws: latencies in µs, shares as counts."""
+    limit = max(POINTS // max(len(plots) and sum(len(plot.curves) for plot in plots), 1), 60)
     groups: dict[str, dict[str, dict[str, Any]]] = {}
     for plot in plots:
         lines = groups.setdefault(plot.title, {})
         for curve in plot.curves:
-            lines.setdefault(curve.label, {})[plot.metric] = _line(curve)
-    services = sorted(
-        {s["service"] for t in timelines for r in t["repetitions"] for c in r["causes"].values() for s in c}
-    )
-    shown = [
-        {**t, "repetitions": [{k: v for k, v in r.items() if k != "watched"} for r in t["repetitions"]]}
-        for t in timelines
-    ]
+            lines.setdefault(curve.label, {})[plot.metric] = _line(curve, limit, band=cells <= BANDS)
     return {
         "groups": [{"lines": [{"label": k, "metrics": v} for k, v in lines.items()]} for lines in groups.values()],
         "quantities": [asdict(quantity) for quantity in timeline.QUANTITIES],
-        "services": services,
-        "timelines": shown,
+        "services": timeline.services(timelines),
+        "timelines": timelines,
     }
 
 
-def _line(curve: figures.Curve) -> dict[str, Any]:
-    """`x` in µs, `c` answers at or below, `b` answers below, of `n`; the band as shares."""
-    own = curve.distribution
-    keep = figures.points(own)
+BANDS = 40
+"""With more cells than this, the page has no bands: nobody could read them, and they would be most of its bytes."""
+
+
+def _line(curve: figures.Curve, limit: int, *, band: bool) -> dict[str, Any]:
+    """`x` in µs, `c` answers at or below, of `n` answered and `lost`; the band as shares of both."""
+    own, offered = curve.distribution, curve.distribution.total + curve.lost
+    keep = figures.points(own, limit)
     line: dict[str, Any] = {
         "x": own.values_us[keep].tolist(),
         "c": own.pooled[keep].tolist(),
-        "b": (own.pooled - own.counts.sum(axis=0))[keep].tolist(),
         "n": own.total,
         "lost": curve.lost,
         "band": None,
     }
-    if figures.has_band(own):
+    if band and figures.has_band(own):
         at, low, high = figures.band(own, curve.seed)
-        line["band"] = {"x": at.tolist(), "low": _shares(low), "high": _shares(high)}
+        answered = own.total / offered
+        line["band"] = {"x": at.tolist(), "low": _shares(low * answered), "high": _shares(high * answered)}
     return line
 
 
@@ -359,9 +447,23 @@ def _shares(values: Floats) -> list[float]:
     return [round(value, 5) for value in values.tolist()]
 
 
-def _section(name: str, title: str, body: str, hint: str = "") -> str:
-    data = f' data-hint="{_text(hint)}"' if hint else ""
+def _section(name: str, title: str, body: str, data: str = "") -> str:
     return f'<section id="{name}"{data}><h2>{title}</h2>\n{body}</section>\n'
+
+
+def _folded(name: str, title: str, body: str, *, opened: bool = False, data: str = "") -> str:
+    """A section behind its title."""
+    state = " open" if opened else ""
+    summary = f"<summary><h2>{_text(title)}</h2></summary>"
+    return f'<section id="{name}"{data}><details class="section"{state}>{summary}\n{body}</details></section>\n'
+
+
+def _details(title: str, body: str) -> str:
+    return f"<details><summary>{_text(title)}</summary>{body}</details>"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _select(name: str, options: Sequence[str], label: str) -> str:

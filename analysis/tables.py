@@ -32,11 +32,15 @@ class Grid:
 
 
 def latencies(summaries: Sequence[CellSummary], *, intervals: bool) -> Grid:
-    """T, R and O of each cell, and the thesis' figures under each; `intervals` adds the 95 % intervals."""
-    rows = tuple(
-        row for summary in summaries for metric in METRICS for row in _metric_rows(summary, metric, intervals=intervals)
-    )
-    return _drop_empty(Grid("Latency in ms", (*_CELL, "metric", "n", *STATISTICS), 5, rows))
+    """T, R and O of each cell; the thesis' figures once for the same conditions; `intervals` adds 95 % intervals."""
+    told: set[tuple[str, int, int]] = set()
+    rows: list[tuple[str, ...]] = []
+    for summary in summaries:
+        conditions = (summary.cell.scenario, summary.cell.interval_ms, summary.cell.qos)
+        for metric in METRICS:
+            rows += _metric_rows(summary, metric, intervals=intervals, beside_thesis=conditions not in told)
+        told.add(conditions)
+    return _drop_empty(Grid("Latency in ms", (*_CELL, "metric", "n", *STATISTICS), 5, tuple(rows)))
 
 
 def counts(summaries: Sequence[CellSummary]) -> Grid:
@@ -135,14 +139,16 @@ def _cell(summary: CellSummary) -> tuple[str, ...]:
     return cell.scenario, cell.arm, f"{cell.interval_ms} ms", str(cell.qos)
 
 
-def _metric_rows(summary: CellSummary, metric: str, *, intervals: bool) -> Iterator[tuple[str, ...]]:
+def _metric_rows(
+    summary: CellSummary, metric: str, *, intervals: bool, beside_thesis: bool
+) -> Iterator[tuple[str, ...]]:
     estimates = summary.estimates.get(metric)
     if estimates is None:
         return
     values = (_estimate(estimates.get(name), intervals=intervals) for name in STATISTICS)
     yield *_cell(summary), metric, f"{summary.distributions[metric].total:,}", *values
     figures = [thesis.published(summary.cell, metric, name) for name in STATISTICS]
-    if any(figures):
+    if any(figures) and beside_thesis:
         yield *_cell(summary), THESIS, "", *(_published(figure) for figure in figures)
 
 

@@ -1,21 +1,18 @@
 "use strict";
-// Draws the page's interactive plots from the data beside it. Nothing is fetched; without this script the page still
-// has its words and tables.
+// Draws the page's interactive plots with uPlot from the data beside it. Nothing is fetched; without this script the
+// page still has its words, its tables and its figures of the first screen.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const DASHES = ["", "7 3", "2 2.5", "8 3 2 3", "12 4", "4 2 1.5 2 1.5 2"];
-const SVG = "http://www.w3.org/2000/svg";
+const DASHES = [[], [7, 3], [2, 2.5], [8, 3, 2, 3], [12, 4], [4, 2, 1.5, 2, 1.5, 2]];
+const TOGETHER = 6; // more lines than this are not told apart: small multiples, each beside the first
+const NINES = [2, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7];
 
-const colour = (i) => `var(--c${i % 7})`;
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colour = (i) => css(`--c${i % 7}`);
 const dash = (i) => DASHES[i % DASHES.length];
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
-
-function element(name, attributes, parent) {
-  const made = document.createElementNS(SVG, name);
-  for (const key in attributes) made.setAttribute(key, attributes[key]);
-  if (parent) parent.append(made);
-  return made;
-}
+const plain = (value) => String(Number(value.toPrecision(6)));
+const percent = (share) => `${Number((100 * share).toFixed(share > 0.999 ? 4 : 2))} %`;
 
 function html(name, attributes, parent, text) {
   const made = document.createElement(name);
@@ -23,6 +20,14 @@ function html(name, attributes, parent, text) {
   if (text !== undefined) made.textContent = text;
   if (parent) parent.append(made);
   return made;
+}
+
+function key(i, parent) {
+  const space = "http://www.w3.org/2000/svg", svg = document.createElementNS(space, "svg"), line = document.createElementNS(space, "line");
+  for (const [name, value] of Object.entries({ viewBox: "0 0 34 10", "aria-hidden": "true" })) svg.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x1: 0, x2: 34, y1: 5, y2: 5, stroke: `var(--c${i % 7})`, "stroke-width": 2.5, "stroke-dasharray": dash(i).join(" ") })) line.setAttribute(name, value);
+  svg.append(line);
+  parent.append(svg);
 }
 
 // Number of entries of the ascending array that are at or below the value.
@@ -35,351 +40,329 @@ function countAtOrBelow(sorted, value) {
   return low;
 }
 
-function ticks(low, high, log, wanted) {
-  if (log) {
-    const steps = high / low > 300 ? [1] : high / low > 8 ? [1, 2, 5] : null;
-    if (steps) {
-      const found = [];
-      for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
-        for (const step of steps) found.push(step * 10 ** power);
-      return found.filter((t) => t >= low * (1 - 1e-9) && t <= high * (1 + 1e-9));
-    }
-  }
-  const raw = (high - low) / wanted;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= raw);
-  const found = [];
-  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) found.push(i * step);
-  return found;
-}
-
-const plain = (value) => String(Number(value.toPrecision(6)));
-
-// A plot with axes, zoom (drag, wheel, keys; double-click resets) and a cursor that others may share.
-class Plot {
-  constructor(host, options) {
-    this.host = host;
-    Object.assign(this, { height: 320, left: 52, onCursor: () => {}, onZoom: () => {} }, options);
+// A uPlot in its own box that follows the box's width, is zoomed by keys too, and knows how to be drawn anew.
+class Panel {
+  constructor(host, options, data, title) {
+    Object.assign(this, { host, options, data });
     host.classList.add("plot");
-    host.tabIndex = 0;
-    this.svg = element("svg", { role: "img", "aria-label": this.title }, null);
-    host.replaceChildren(this.svg);
-    this.full = this.view = [...this.x.domain];
-    this.listen();
-    new ResizeObserver(() => this.draw()).observe(host);
-  }
-
-  get width() { return this.host.clientWidth || 320; }
-  get inner() { return { left: this.left, right: this.width - 14, top: this.y.label ? 26 : 12, bottom: this.height - (this.x.label ? 42 : 22) }; }
-
-  show(options) {
-    const kept = this.x && options.x && this.x.log === options.x.log && this.keepView ? this.view : null;
-    Object.assign(this, options);
-    this.full = [...this.x.domain];
-    this.view = kept || [...this.full];
+    Object.assign(host, { tabIndex: 0 });
+    host.setAttribute("role", "img");
+    host.setAttribute("aria-label", `${title}; the same as a table below`);
     this.draw();
+    this.sizes = new ResizeObserver(() => this.plot.setSize({ width: this.width, height: this.options.height }));
+    this.sizes.observe(host);
+    host.addEventListener("keydown", (event) => this.press(event));
   }
 
-  scale(axis, [low, high], from, to) {
-    const f = axis.log ? Math.log : Number;
-    return (value) => from + ((f(Math.max(value, axis.log ? low / 1e6 : -Infinity)) - f(low)) / (f(high) - f(low))) * (to - from);
-  }
-
-  toX(pixel) {
-    const { left, right } = this.inner, [low, high] = this.view, share = (pixel - left) / (right - left);
-    return this.x.log ? low * (high / low) ** share : low + (high - low) * share;
-  }
+  get width() { return Math.max(this.host.clientWidth - 2, 200); }
 
   draw() {
-    const { left, right, top, bottom } = this.inner;
-    this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
-    this.svg.setAttribute("height", this.height);
-    this.svg.replaceChildren();
-    const px = this.scale(this.x, this.view, left, right), py = this.scale(this.y, this.y.domain, bottom, top);
-    this.axes(px, py);
-    const id = `clip-${this.host.id}`;
-    const clip = element("clipPath", { id }, this.svg);
-    element("rect", { x: left, y: top - 3, width: Math.max(right - left, 1), height: bottom - top + 6 }, clip);
-    const marks = element("g", { "clip-path": `url(#${id})` }, this.svg);
-    this.marks(marks, px, py);
-    this.cursor = element("line", { class: "cursor", y1: top, y2: bottom, visibility: "hidden" }, this.svg);
-    this.box = element("rect", { class: "zoom", y: top, height: bottom - top, width: 0 }, this.svg);
+    if (this.plot) this.plot.destroy();
+    const axis = (own) => ({ stroke: css("--quiet"), grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--line"), width: 1 }, font: "11.5px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 20, ...own });
+    const { axes, series, ...options } = this.options;
+    this.plot = new uPlot({ legend: { show: false }, ...options, width: this.width, axes: axes.map(axis), series: series.map((own) => typeof own === "function" ? own() : own) }, this.data, this.host);
   }
 
-  axes(px, py) {
-    const { left, right, top, bottom } = this.inner;
-    let last = -Infinity;
-    for (const t of ticks(...this.view, this.x.log, clamp(this.width / 90, 3, 9))) {
-      const x = px(t), text = plain(t);
-      if (x < left - 1 || x > right + 1) continue;
-      element("line", { class: "gridline", x1: x, x2: x, y1: top, y2: bottom }, this.svg);
-      if (x - last < text.length * 7 + 8) continue;
-      element("text", { x, y: bottom + 15, "text-anchor": "middle" }, this.svg).textContent = text;
-      last = x;
-    }
-    for (const t of this.y.ticks || ticks(...this.y.domain, this.y.log, this.height > 150 ? 5 : 2)) {
-      const y = py(t);
-      element("line", { class: "gridline", x1: left, x2: right, y1: y, y2: y }, this.svg);
-      element("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, this.svg).textContent = (this.y.format || plain)(t);
-    }
-    element("path", { class: "frame", fill: "none", d: `M${left} ${top}V${bottom}H${right}` }, this.svg);
-    if (this.x.label) element("text", { class: "label", x: (left + right) / 2, y: bottom + 34, "text-anchor": "middle" }, this.svg).textContent = this.x.label;
-    if (this.y.label) element("text", { class: "label", x: 8, y: 15 }, this.svg).textContent = this.y.label;
+  press(event) {
+    const scale = this.plot.scales.x, log = scale.distr === 3, f = log ? Math.log : Number, back = log ? Math.exp : Number;
+    const [low, high] = [f(scale.min), f(scale.max)], span = high - low;
+    const zoom = (a, b) => this.plot.setScale("x", { min: back(a), max: back(b) });
+    const act = {
+      "+": () => zoom(low + span * 0.15, high - span * 0.15), "=": () => zoom(low + span * 0.15, high - span * 0.15),
+      "-": () => zoom(low - span * 0.2, high + span * 0.2), 0: () => this.plot.setData(this.data),
+      ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1),
+    }[event.key];
+    if (act) { event.preventDefault(); act(); }
   }
 
-  zoom(low, high) {
-    const [first, last] = this.full;
-    const view = [clamp(low, first, last), clamp(high, first, last)];
-    const enough = this.x.log ? view[1] / view[0] > 1.0005 : view[1] - view[0] > (last - first) * 1e-5;
-    if (!enough) return;
-    this.view = view;
-    this.draw();
-    this.onZoom(view);
+  step(by) {
+    const { plot } = this, width = plot.over.clientWidth, at = plot.cursor.left >= 0 ? plot.cursor.left : width / 2;
+    plot.setCursor({ left: clamp(at + by * width / 50, 0, width), top: 1 });
   }
 
-  zoomBy(factor, at = this.middle) {
-    const [low, high] = this.view;
-    if (this.x.log) this.zoom(at * (low / at) ** factor, at * (high / at) ** factor);
-    else this.zoom(at + (low - at) * factor, at + (high - at) * factor);
-  }
-
-  get middle() { return this.x.log ? Math.sqrt(this.view[0] * this.view[1]) : (this.view[0] + this.view[1]) / 2; }
-
-  point(at) {
-    if (!this.cursor) return;
-    const { left, right } = this.inner;
-    const x = at === null ? NaN : this.scale(this.x, this.view, left, right)(at);
-    const inside = x >= left && x <= right;
-    this.cursor.setAttribute("visibility", inside ? "visible" : "hidden");
-    if (inside) { this.cursor.setAttribute("x1", x); this.cursor.setAttribute("x2", x); }
-  }
-
-  listen() {
-    const pixel = (event) => event.clientX - this.host.getBoundingClientRect().left;
-    let start = null;
-    this.host.addEventListener("pointerdown", (event) => { if (event.button === 0 && event.pointerType === "mouse") start = pixel(event); });
-    this.host.addEventListener("pointermove", (event) => {
-      const now = pixel(event);
-      if (start !== null) {
-        this.box.setAttribute("x", Math.min(start, now));
-        this.box.setAttribute("width", Math.abs(now - start));
-      }
-      this.onCursor(clamp(this.toX(now), ...this.view));
-    });
-    window.addEventListener("pointerup", (event) => {
-      if (start === null) return;
-      const [a, b] = [start, pixel(event)].sort((p, q) => p - q);
-      start = null;
-      if (b - a > 6) this.zoom(this.toX(a), this.toX(b)); else this.box.setAttribute("width", 0);
-    });
-    this.host.addEventListener("pointerleave", () => this.onCursor(null));
-    this.host.addEventListener("dblclick", () => this.zoom(...this.full));
-    this.host.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.shiftKey && !event.altKey && document.activeElement !== this.host) return;
-      event.preventDefault();
-      this.zoomBy(event.deltaY + event.deltaX > 0 ? 1.25 : 0.8, this.toX(pixel(event)));
-    }, { passive: false });
-    this.host.addEventListener("keydown", (event) => {
-      const [low, high] = this.view;
-      const shift = (by) => this.x.log ? this.zoom(low * (high / low) ** by, high * (high / low) ** by) : this.zoom(low + (high - low) * by, high + (high - low) * by);
-      const act = { "+": () => this.zoomBy(0.7), "=": () => this.zoomBy(0.7), "-": () => this.zoomBy(1.4),
-        0: () => this.zoom(...this.full), ArrowLeft: () => shift(-0.1), ArrowRight: () => shift(0.1) }[event.key];
-      if (act) { event.preventDefault(); act(); }
-    });
-  }
+  remove() { this.sizes.disconnect(); this.plot.destroy(); this.host.remove(); }
 }
 
-const percent = (share) => share > 0 && share < 0.001 ? `${Number((100 * share).toPrecision(2))} %` : `${Number((100 * share).toFixed(2))} %`;
+let panels = [];
 
-// Distributions: a line for each cell; the body on linear axes, or the tail on logarithmic ones.
+// ---- Distributions: latency against the share of cycles that were answered within it ------------------------------
+
+// The k-th fastest answer is line.x at the first count beyond k; a lost cycle ranks behind every answer.
+function atNines(line, nines) {
+  const rank = Math.ceil((1 - 1 / nines) * (line.n + line.lost)) - 1;
+  return rank >= line.n ? null : line.x[countAtOrBelow(line.c, Math.max(rank, 0))] / 1000;
+}
+
+function ninesOf(lines) {
+  const most = Math.max(...lines.map((line) => line.n + line.lost)), grid = [];
+  for (let x = 1; x < most; x *= 1.02) grid.push(x);
+  grid.push(most);
+  const cells = lines.map((line) => grid.map((x) => x > (line.n + line.lost) * 1.0001 ? null : atNines(line, x)));
+  return [grid, ...cells];
+}
+
+function sharesOf(lines, band) {
+  const tables = lines.map((line) => [line.x.map((x) => x / 1000), line.c.map((count) => count / (line.n + line.lost))]);
+  if (band) for (const line of lines) if (line.band) for (const edge of ["high", "low"]) tables.push([line.band.x.map((x) => x / 1000), line.band[edge]]);
+  return uPlot.join(tables);
+}
+
 function distributions(root) {
-  const state = { group: 0, metric: "T", tail: false, off: new Set() };
-  const host = root.querySelector("#cdf"), legend = root.querySelector(".legend"), readout = root.querySelector(".readout");
+  const state = { group: 0, metric: root.dataset.first, view: "nines", band: false, off: new Set() };
+  const place = root.querySelector(".panels"), legend = root.querySelector(".legend"), readout = root.querySelector(".readout");
   const lines = () => DATA.groups[state.group].lines.filter((line) => line.metrics[state.metric]);
   const shown = () => lines().filter((line) => !state.off.has(line.label));
+  const own = (line) => line.metrics[state.metric];
+  const many = () => shown().length > TOGETHER;
 
-  function axes() {
-    const own = (shown().length ? shown() : lines()).map((line) => line.metrics[state.metric]);
-    const first = Math.min(...own.map((d) => d.x[0])) / 1000, last = Math.max(...own.map((d) => d.x[d.x.length - 1])) / 1000;
-    const most = Math.max(...own.map((d) => d.n));
-    const x = { label: `${state.metric} in ms${state.tail ? ", logarithmic" : ""}`, log: state.tail };
-    const body = Math.max(...own.map((d) => d.x[countAtOrBelow(d.c, d.n * 0.98)] || d.x[d.x.length - 1])) / 1000;
-    const margin = (body - first) * 0.03 || first * 0.01;
-    x.domain = state.tail ? [first * 0.98, last * 1.02] : [Math.max(first - margin, 0), last + margin];
-    x.open = state.tail ? x.domain : [x.domain[0], body + margin];
-    const y = state.tail
-      ? { log: true, domain: [0.7 / most, 1.3], format: percent, label: "answers at or beyond", ticks: ticks(1 / most, 1, true, 5).filter((t) => Math.abs(Math.log10(t) % 1) < 1e-6) }
-      : { domain: [0, 1], format: percent, label: "answers at or below", ticks: [0, 0.2, 0.4, 0.6, 0.8, 1] };
-    return { x, y };
+  function series(line) {
+    const i = lines().indexOf(line);
+    return () => ({ label: line.label, stroke: colour(i), width: 2, dash: dash(i), points: { show: false }, spanGaps: true });
   }
 
-  // Body: the share at or below jumps up at each value. Tail: the share at or beyond holds from the value before.
-  function path(d, px, py) {
-    const parts = [];
-    for (let i = 0; i < d.x.length; i++) {
-      const x = px(d.x[i] / 1000).toFixed(2), y = py(state.tail ? 1 - d.b[i] / d.n : d.c[i] / d.n).toFixed(2);
-      if (i === 0) parts.push(state.tail ? `M${x} ${y}` : `M${x} ${py(0).toFixed(2)}V${y}`);
-      else parts.push(state.tail ? `V${y}H${x}` : `H${x}V${y}`);
-    }
-    return parts.join("");
+  // The names stand at the ends of their lines, so that no colour is needed; moved apart where they would overlap.
+  function names(chosen) {
+    return (plot) => {
+      const ends = chosen.map((line, k) => {
+        let last = plot.data[0].length - 1;
+        while (last > 0 && (plot.data[k + 1][last] === null || plot.data[k + 1][last] === undefined)) last--;
+        return { line, x: plot.valToPos(plot.data[0][last], "x", true), y: plot.valToPos(plot.data[k + 1][last], "y", true) };
+      }).sort((a, b) => a.y - b.y);
+      const { ctx, bbox } = plot, size = 11 * devicePixelRatio, right = bbox.left + bbox.width;
+      ctx.save();
+      ctx.font = `${size}px system-ui, sans-serif`;
+      ctx.textAlign = "left";
+      ends.forEach((end, k) => {
+        if (k) end.y = Math.max(end.y, ends[k - 1].y + size * 1.2);
+        ctx.fillStyle = colour(lines().indexOf(end.line));
+        ctx.fillText(end.line.label, clamp(end.x, bbox.left, right) + size * 0.4, end.y + size * 0.35);
+      });
+      ctx.restore();
+    };
   }
 
-  function band(d, px, py) {
-    const low = d.band.low, high = d.band.high, x = d.band.x, there = [], back = [];
-    for (let i = 0; i < x.length; i++) {
-      const at = px(x[i] / 1000).toFixed(1);
-      there.push(`${at} ${py(state.tail ? 1 - low[i] : high[i]).toFixed(1)}`);
-      back.unshift(`${at} ${py(state.tail ? 1 - high[i] : low[i]).toFixed(1)}`);
-    }
-    return `M${[...there, ...back].join("L")}Z`;
+  const VIEWS = {
+    nines: {
+      title: "Latency against the share of cycles answered within it",
+      data: (chosen) => ninesOf(chosen.map(own)),
+      options: () => ({
+        scales: { x: { time: false, distr: 3, log: 10, range: (_, low, high) => [low, high] }, y: { range: (_, low, high) => [0, high * 1.08 || 1] } },
+        axes: [{ label: many() ? "cycles answered within" : "cycles answered within, each step one more nine", splits: (plot) => NINES.filter((x) => x <= plot.scales.x.max * 1.001 && x >= plot.scales.x.min * 0.999), filter: (_, at) => at, values: (_, at) => at.map((x) => percent(1 - 1 / x)) },
+          { label: `${state.metric} in ms`, size: 52 }],
+      }),
+      read: (x) => [`${percent(1 - 1 / x)} were answered within`, (line) => { const ms = atNines(own(line), x); return ms === null ? "lost" : `${ms.toFixed(3)} ms`; }],
+    },
+    cdf: {
+      title: "Cumulative distribution of latency",
+      data: (chosen) => sharesOf(chosen.map(own), state.band),
+      options: (chosen) => ({
+        scales: { x: { time: false, range: (plot, low, high) => zoomed(plot, low, high, chosen.map(own)) }, y: { range: () => [0, 1] } },
+        axes: [{ label: `${state.metric} in ms` }, { label: "cycles answered within", size: 52, values: (_, at) => at.map(percent) }],
+      }),
+      read: (x) => [`within ${x.toFixed(3)} ms were answered`, (line) => { const d = own(line), index = countAtOrBelow(d.x, x * 1000); return percent(index ? d.c[index - 1] / (d.n + d.lost) : 0); }],
+    },
+  };
+
+  // At first the body, where 98 % lie, for a single slow answer would squeeze it; zooming out shows the rest.
+  function zoomed(plot, low, high, all) {
+    if (plot.data[0][0] !== low || plot.data[0].at(-1) !== high) return [low, high];
+    const first = Math.min(...all.map((d) => d.x[0])) / 1000, body = Math.max(...all.map((d) => d.x[Math.min(countAtOrBelow(d.c, d.n * 0.98), d.x.length - 1)])) / 1000;
+    return [Math.max(first - (body - first) * 0.03, 0), body + (body - first) * 0.06];
   }
 
-  function marks(group, px, py) {
-    for (const line of shown()) {
-      const d = line.metrics[state.metric], i = lines().indexOf(line);
-      if (d.band) element("path", { d: band(d, px, py), fill: colour(i), opacity: 0.15 }, group);
-    }
-    for (const line of shown()) {
-      const d = line.metrics[state.metric], i = lines().indexOf(line);
-      element("path", { class: "line", "data-label": line.label, d: path(d, px, py), fill: "none", stroke: colour(i), "stroke-width": 2, "stroke-dasharray": dash(i) }, group);
+  function draw(view, chosen, title, height) {
+    const named = view === "nines" && height > 200, kind = VIEWS[view], figure = html("figure", { class: "panel" }, place);
+    html("figcaption", {}, figure, title);
+    const options = { height, ...kind.options(chosen), series: [{}, ...chosen.map(series)], cursor: { sync: { key: `distributions-${view}` }, focus: { prox: 30 } }, hooks: { setCursor: [(plot) => read(plot, view, chosen)], draw: named ? [names(chosen)] : [] } };
+    if (named) options.padding = [null, Math.min(Math.max(...chosen.map((line) => line.label.length)) * 6.2 + 8, place.clientWidth * 0.3), null, null];
+    if (view === "cdf") options.series = options.series.map((one, k) => k ? () => ({ ...one(), paths: uPlot.paths.stepped({ align: 1 }) }) : one);
+    if (view === "cdf" && state.band) addBands(options, chosen);
+    panels.push(new Panel(html("div", {}, figure), options, kind.data(chosen), `${kind.title}, ${title}`));
+  }
+
+  function addBands(options, chosen) {
+    options.bands = [];
+    for (const line of chosen.filter((one) => own(one).band)) {
+      const i = lines().indexOf(line), at = options.series.length;
+      for (let edge = 0; edge < 2; edge++) options.series.push(() => ({ stroke: "transparent", points: { show: false }, spanGaps: true, paths: uPlot.paths.stepped({ align: 1 }) }));
+      options.bands.push({ series: [at, at + 1], fill: () => `color-mix(in srgb, ${colour(i)} 18%, transparent)` });
     }
   }
 
-  function read(at) {
-    plot.point(at);
+  function read(plot, view, chosen) {
+    const { left } = plot.cursor;
     readout.replaceChildren();
-    if (at === null) { readout.textContent = root.dataset.hint; return; }
-    html("span", {}, readout, `${state.metric} ${at.toFixed(3)} ms`);
-    for (const line of shown()) {
-      const d = line.metrics[state.metric], index = countAtOrBelow(d.x, at * 1000), below = index ? d.c[index - 1] : 0;
-      const span = html("span", {}, readout, `${line.label}: `);
-      html("b", {}, span, state.tail ? percent(1 - below / d.n) : percent(below / d.n));
-      span.append(state.tail ? " beyond" : " at or below");
+    if (left === undefined || left < 0) { readout.textContent = root.dataset.hint; return; }
+    const [what, value] = VIEWS[view].read(Math.max(plot.posToVal(left, "x"), view === "nines" ? 1 : 0));
+    html("span", {}, readout, `${state.metric}: ${what}`);
+    for (const line of many() ? shown() : chosen) html("b", {}, html("span", {}, readout, `${line.label} `), value(line));
+  }
+
+  function update() {
+    panels = panels.filter((panel) => !place.contains(panel.host) || panel.remove());
+    place.replaceChildren();
+    const chosen = shown();
+    place.classList.toggle("many", many());
+    if (many()) {
+      html("p", { class: "quiet wide-note" }, place, `Each beside ${chosen[0].label}; all in ${state.metric}.`);
+      for (const line of chosen.slice(1)) draw(state.view, [chosen[0], line], line.label, 190);
     }
+    else if (chosen.length) { draw("nines", chosen, `${state.metric}: how late, up to the last nine`, 340); draw("cdf", chosen, `${state.metric}: where most answers lie`, 340); }
+    for (const button of root.querySelectorAll("[data-metric]")) button.setAttribute("aria-pressed", button.dataset.metric === state.metric);
+    for (const button of root.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", button.dataset.view === state.view);
+    root.querySelector("[data-views]").hidden = !many();
+    drawLegend();
+    readout.textContent = root.dataset.hint;
   }
 
   function drawLegend() {
     legend.replaceChildren();
     lines().forEach((line, i) => {
-      const label = html("label", {}, legend), box = html("input", { type: "checkbox" }, label), d = line.metrics[state.metric];
+      const label = html("label", {}, legend), box = html("input", { type: "checkbox" }, label), d = own(line);
       box.checked = !state.off.has(line.label);
       box.addEventListener("change", () => { state.off[box.checked ? "delete" : "add"](line.label); update(); });
-      const key = element("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, label);
-      element("line", { x1: 0, x2: 34, y1: 5, y2: 5, stroke: colour(i), "stroke-width": 2.5, "stroke-dasharray": dash(i) }, key);
-      label.append(`${line.label} (n = ${d.n.toLocaleString("en")}${d.lost ? `, ${d.lost.toLocaleString("en")} lost` : ""})`);
+      key(i, label);
+      label.append(`${line.label} (n = ${(d.n + d.lost).toLocaleString("en")}${d.lost ? `, ${d.lost.toLocaleString("en")} lost` : ""})`);
     });
   }
 
-  const first = axes();
-  const plot = new Plot(host, { ...first, title: "Cumulative distribution of latency", marks, onCursor: read });
-
-  function update() {
-    const now = axes();
-    plot.show({ ...now, marks });
-    if (!state.tail) plot.zoom(...now.x.open);
-    for (const button of root.querySelectorAll("[data-metric]")) button.setAttribute("aria-pressed", button.dataset.metric === state.metric);
-    for (const button of root.querySelectorAll("[data-tail]")) button.setAttribute("aria-pressed", (button.dataset.tail === "1") === state.tail);
-    drawLegend();
-    read(null);
-  }
-
   for (const button of root.querySelectorAll("[data-metric]")) button.addEventListener("click", () => { state.metric = button.dataset.metric; update(); });
-  for (const button of root.querySelectorAll("[data-tail]")) button.addEventListener("click", () => { state.tail = button.dataset.tail === "1"; update(); });
+  for (const button of root.querySelectorAll("[data-view]")) button.addEventListener("click", () => { state.view = button.dataset.view; update(); });
+  const band = root.querySelector("[data-band]");
+  band.addEventListener("change", () => { state.band = band.checked; update(); });
   root.querySelector("[data-reset]").addEventListener("click", update);
-  for (const button of root.querySelectorAll("[data-zoom]")) button.addEventListener("click", () => plot.zoomBy(Number(button.dataset.zoom)));
   const group = root.querySelector("[data-group]");
   if (group) group.addEventListener("change", () => { state.group = Number(group.value); state.off.clear(); update(); });
   update();
 }
 
-// Time series of one repetition: latency above, what the host and the services suffered beneath, on one time axis.
+// ---- Over time: latency of one repetition above, what the host and the services suffered beneath -------------------
+
 function timelines(root) {
   const cell = root.querySelector("[data-cell]"), repetition = root.querySelector("[data-repetition]");
-  const readout = root.querySelector(".readout"), place = root.querySelector(".panels");
-  let plots = [];
+  const readout = root.querySelector(".readout"), place = root.querySelector(".panels"), table = root.querySelector(".table");
+  const current = () => DATA.timelines[Number(cell.value)].repetitions[Number(repetition.value)];
+  const quantities = (run) => DATA.quantities.filter((quantity) => run.causes[quantity.name]);
+  const seconds = (at) => at.map((ms) => ms / 1000);
+  const cursor = { sync: { key: "time", scales: ["x", null] }, drag: { x: true, y: false } };
+  const hooks = { setCursor: [(plot) => read(plot)] };
 
-  function share(view, from) {
-    for (const plot of plots) if (plot !== from) { plot.view = [...view]; plot.draw(); }
+  function panel(title, options, data) {
+    const figure = html("figure", { class: "panel" }, place);
+    html("figcaption", {}, figure, title);
+    panels.push(new Panel(html("div", {}, figure), options, data, title));
   }
 
-  function panel(options) {
-    const host = html("div", { id: `panel-${plots.length}` }, place);
-    const plot = new Plot(host, { left: 58, ...options, onCursor: point });
-    plot.onZoom = (view) => share(view, plot);
-    plots.push(plot);
-  }
-
-  function latency(own, end, last) {
-    const top = Math.max(...own.t.filter((t) => t !== null), 1) / 1000 * 1.08;
-    const marks = (group, px, py) => {
-      const deadline = own.deadline_ms;
-      if (deadline <= top) element("line", { class: "deadline", x1: px(0), x2: px(end), y1: py(deadline), y2: py(deadline) }, group);
-      const dots = own.t.map((t, i) => t === null ? "" : `M${px(own.at[i] / 1000).toFixed(1)} ${py(t / 1000).toFixed(1)}h0`).join("");
-      element("path", { class: "dots", d: dots, stroke: "var(--c0)", "stroke-width": 4, "stroke-linecap": "round", fill: "none", opacity: 0.75 }, group);
-      for (const at of own.lost) element("line", { class: "lost", x1: px(at / 1000), x2: px(at / 1000), y1: py(0), y2: py(top * 0.06) }, group);
+  function latency(run, end) {
+    const lost = run.lost.map((at) => [at / 1000, null, 0]), answered = run.at.map((at, i) => [at / 1000, run.t[i] / 1000, null]);
+    const rows = [...lost, ...answered].sort((a, b) => a[0] - b[0]), top = Math.max(...rows.map((row) => row[1] || 0), 0.1) * 1.1;
+    const points = (name, size, fill) => () => ({ label: name, paths: () => null, points: { show: true, size, fill: css(fill), stroke: css(fill), width: 0 } });
+    const deadline = (plot) => {
+      if (run.deadline_ms > top) return;
+      const y = plot.valToPos(run.deadline_ms, "y", true), { ctx, bbox } = plot;
+      ctx.save();
+      ctx.strokeStyle = css("--bad");
+      ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+      ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
+      ctx.restore();
     };
-    const label = `T in ms${own.thinned ? ", slowest of each slice" : ""}`;
-    panel({ height: 210, title: "T over time", x: { domain: [0, end], label: last ? "seconds" : "" }, y: { domain: [0, top], label }, marks });
+    panel(`T in ms${run.thinned ? ", the slowest of each slice" : ""}${run.lost.length ? `; ${run.lost.length} lost, marked below` : ""}`, {
+      height: 220, scales: { x: { time: false, range: (_, low, high) => high - low >= end * 0.999 ? [0, end] : [low, high] }, y: { range: () => [-top * 0.04, top] } }, axes: [{}, { size: 56 }],
+      series: [{}, points("T", 4, "--c0"), points("lost", 8, "--bad")], cursor, hooks: { ...hooks, draw: [deadline] },
+    }, [0, 1, 2].map((column) => rows.map((row) => row[column])));
   }
 
-  function cause(own, quantity, end, last) {
-    const series = own.causes[quantity.name];
-    const top = Math.max(...series.flatMap((s) => s.v.filter((v) => v !== null)), quantity.least) * 1.15;
-    const marks = (group, px, py) => series.forEach((s) => {
-      const i = DATA.services.indexOf(s.service);
-      let d = "", on = false;
-      s.v.forEach((v, k) => { if (v === null) { on = false; return; } d += `${on ? "L" : "M"}${px(s.at[k] / 1000).toFixed(1)} ${py(v).toFixed(1)}`; on = true; });
-      element("path", { d, fill: "none", stroke: colour(i), "stroke-width": 1.6, "stroke-dasharray": dash(i) }, group);
-    });
-    panel({ height: last ? 122 : 102, title: quantity.label, x: { domain: [0, end], label: last ? "seconds" : "" }, y: { domain: [0, top], label: quantity.label }, marks });
+  function cause(run, quantity, end) {
+    const all = run.causes[quantity.name], top = Math.max(...all.flatMap((one) => one.v.filter((v) => v !== null)), quantity.least) * 1.15;
+    panel(quantity.label, {
+      height: 110, scales: { x: { time: false, range: (_, low, high) => high - low >= end * 0.999 ? [0, end] : [low, high] }, y: { range: () => [0, top] } }, axes: [{}, { size: 56, space: 24 }], cursor, hooks,
+      series: [{}, ...all.map((one) => { const i = DATA.services.indexOf(one.service); return () => ({ label: one.service, stroke: colour(i), dash: dash(i), width: 1.6, points: { show: false }, spanGaps: true, paths: uPlot.paths.stepped({ align: -1 }) }); })],
+    }, uPlot.join([[[0, end], [null, null]], ...all.map((one) => [seconds(one.at), one.v])]).filter((_, i) => i !== 1));
   }
 
-  function point(at) {
-    for (const plot of plots) plot.point(at);
+  function read(plot) {
     readout.replaceChildren();
-    if (at === null) { readout.textContent = root.dataset.hint; return; }
-    const own = current();
+    const { left } = plot.cursor;
+    if (left === undefined || left < 0) { readout.textContent = root.dataset.hint; return; }
+    const at = plot.posToVal(left, "x");
     html("span", {}, readout, `${at.toFixed(2)} s`);
-    const i = clamp(countAtOrBelow(own.at, at * 1000) - 1, 0, own.at.length - 1);
-    if (own.t[i] !== null && own.t[i] !== undefined) html("b", {}, html("span", {}, readout, "T "), `${(own.t[i] / 1000).toFixed(3)} ms`);
-    for (const quantity of quantities(own)) for (const s of own.causes[quantity.name]) {
-      const k = clamp(countAtOrBelow(s.at, at * 1000) - 1, 0, s.at.length - 1);
-      if (s.v[k]) html("b", {}, html("span", {}, readout, `${quantity.short} ${s.service} `), plain(s.v[k]));
+    for (const [what, value] of valuesAt(current(), at)) html("b", {}, html("span", {}, readout, `${what} `), value);
+  }
+
+  function valuesAt(run, at) {
+    const found = [], i = countAtOrBelow(run.at, at * 1000) - 1;
+    if (i >= 0) found.push(["T", `${(run.t[i] / 1000).toFixed(3)} ms`]);
+    for (const quantity of quantities(run)) for (const one of run.causes[quantity.name]) {
+      const k = countAtOrBelow(one.at, at * 1000) - 1;
+      if (k >= 0 && one.v[k]) found.push([`${quantity.short} ${one.service}`, plain(one.v[k])]);
+    }
+    return found;
+  }
+
+  // The same for who cannot see the plots: made only when it is opened.
+  function tabulate() {
+    const body = table.querySelector("tbody"), run = current(), end = Math.max(run.at.at(-1) || 0, ...run.lost);
+    body.replaceChildren();
+    const slices = Math.min(50, Math.max(run.at.length, 1)), width = (end + 1) / slices;
+    for (let i = 0; i < slices; i++) {
+      const own = run.t.filter((_, k) => run.at[k] >= i * width && run.at[k] < (i + 1) * width), lost = run.lost.filter((at) => at >= i * width && at < (i + 1) * width).length;
+      const row = html("tr", {}, body);
+      html("th", { scope: "row" }, row, (i * width / 1000).toFixed(2));
+      html("td", {}, row, own.length ? (Math.max(...own) / 1000).toFixed(3) : "");
+      html("td", {}, row, String(lost));
+      html("td", { class: "text" }, row, valuesAt(run, (i + 1) * width / 1000).slice(1).map((pair) => pair.join(" ")).join(", "));
     }
   }
 
-  const current = () => DATA.timelines[Number(cell.value)].repetitions[Number(repetition.value)];
-  const quantities = (own) => DATA.quantities.filter((quantity) => own.causes[quantity.name]);
-
   function update() {
-    const own = current(), causes = quantities(own);
+    panels = panels.filter((one) => !place.contains(one.host) || one.remove());
     place.replaceChildren();
-    plots = [];
-    const end = Math.max(own.at[own.at.length - 1], ...own.lost, 1) / 1000;
-    latency(own, end, !causes.length);
-    causes.forEach((quantity, i) => cause(own, quantity, end, i === causes.length - 1));
-    point(null);
+    const run = current(), end = Math.max(run.at.at(-1) || 0, ...run.lost, 1) / 1000;
+    latency(run, end);
+    for (const quantity of quantities(run)) cause(run, quantity, end);
+    readout.textContent = root.dataset.hint;
+    if (table.open) tabulate();
   }
 
   function choose() {
     repetition.replaceChildren();
-    DATA.timelines[Number(cell.value)].repetitions.forEach((own, i) => html("option", { value: i }, repetition, own.label));
+    DATA.timelines[Number(cell.value)].repetitions.forEach((run, i) => html("option", { value: i }, repetition, run.label));
     update();
   }
 
   cell.addEventListener("change", choose);
   repetition.addEventListener("change", update);
+  table.addEventListener("toggle", () => table.open && tabulate());
   root.querySelector("[data-reset]").addEventListener("click", update);
-  for (const button of root.querySelectorAll("[data-zoom]")) button.addEventListener("click", () => plots[0].zoomBy(Number(button.dataset.zoom)));
-  const legend = root.querySelector(".legend");
   DATA.services.forEach((service, i) => {
-    const label = html("span", {}, legend), key = element("svg", { viewBox: "0 0 34 10", "aria-hidden": "true" }, label);
-    element("line", { x1: 0, x2: 34, y1: 5, y2: 5, stroke: colour(i), "stroke-width": 2.5, "stroke-dasharray": dash(i) }, key);
+    const label = html("span", {}, root.querySelector(".legend"));
+    key(i, label);
     label.append(` ${service}`);
   });
   choose();
 }
 
+const redraw = () => { for (const panel of panels) panel.draw(); };
 if (DATA.groups.length) distributions(document.getElementById("distributions"));
-if (DATA.timelines.length) timelines(document.getElementById("timelines"));
+if (DATA.timelines.length) {
+  // Drawn once it is opened: a folded box has no width.
+  const folded = document.getElementById("timelines").querySelector("details");
+  folded.addEventListener("toggle", () => timelines(document.getElementById("timelines")), { once: true });
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+// On paper there is nothing to unfold, and no dark.
+addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("details.section")) details.open = true;
+  document.documentElement.dataset.print = "";
+  redraw();
+});
+addEventListener("afterprint", () => { delete document.documentElement.dataset.print; redraw(); });
+// A link to something folded unfolds it.
+function unfold() {
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
+  if (target) { const own = target.querySelector(":scope > details.section"); if (own) own.open = true; }
+}
+addEventListener("hashchange", unfold);
+unfold();
 document.documentElement.dataset.ready = "1";

@@ -22,7 +22,9 @@ def plots_of(folder: Path) -> dict[str, figures.Plot]:
 def test_a_figure_a_metric_with_a_line_an_interval(scenario_1: Path):
     plots = plots_of(scenario_1)
     assert sorted(plots) == [f"cdf-scenario-1-{metric}" for metric in "ORT"]
-    assert [curve.label for curve in plots["cdf-scenario-1-T"].curves] == [f"every {i} ms" for i in (100, 50, 20, 10)]
+    assert [curve.label for curve in plots["cdf-scenario-1-T"].curves] == [
+        f"undisturbed, every {i} ms" for i in (100, 50, 20, 10)
+    ]
 
 
 def test_the_drawn_lines_are_the_samples(scenario_1: Path):

@@ -19,7 +19,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from synthetic import CellSpec, Latency, Spec
 
-from analysis import derived, report, statistics
+from analysis import answer, derived, report, statistics
 from analysis.bundle import read
 
 FLAGS = (
@@ -93,130 +93,205 @@ def click(driver: webdriver.Chrome, selector: str) -> None:
     one(driver, selector).click()
 
 
-def paths(driver: webdriver.Chrome) -> list[str]:
-    return [line.get_attribute("d") for line in driver.find_elements(By.CSS_SELECTOR, "#cdf path.line")]
+def titles(driver: webdriver.Chrome, section: str) -> list[str]:
+    """The captions of the plots that a section shows."""
+    return [own.text for own in driver.find_elements(By.CSS_SELECTOR, f"#{section} .panels figcaption")]
 
 
-def axis(driver: webdriver.Chrome, plot: str = "#cdf") -> list[float]:
-    """The numbers at the x axis."""
-    script = (
-        "return [...document.querySelectorAll(arguments[0] + ' text[text-anchor=middle]')].map((t) => t.textContent)"
+def scale(driver: webdriver.Chrome, panel: int = 0, axis: str = "x") -> tuple[float, float]:
+    """What an axis of a plot spans."""
+    low, high = driver.execute_script(
+        "const own = panels[arguments[0]].plot.scales[arguments[1]]; return [own.min, own.max]", panel, axis
     )
-    return [float(text) for text in driver.execute_script(script, plot) if text[0].isdigit()]
+    return low, high
+
+
+def unfold(driver: webdriver.Chrome, section: str) -> None:
+    driver.execute_script("document.querySelector(`#${arguments[0]} details.section`).open = true", section)
+    driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
+
+def drag(driver: webdriver.Chrome, selector: str) -> None:
+    plot = one(driver, selector)
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
+    ActionChains(driver).move_to_element_with_offset(plot, -80, 0).click_and_hold().move_by_offset(
+        90, 0
+    ).release().perform()
 
 
 def test_the_page_opens_without_errors_and_fetches_nothing(opened: webdriver.Chrome, page: Path):
+    unfold(opened, "timelines")
     assert opened.get_log("browser") == []
     events = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
     requests = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     assert requests == [page.as_uri()]
 
 
-def test_it_opens_with_verdicts_and_how_sure_they_are(opened: webdriver.Chrome):
-    first = one(opened, "#found li").text
-    assert first.startswith("▼ fifo <broker> against other, T every 50 ms, QoS 0: faster, mean by ")
-    assert "[" in first
+def test_it_opens_with_the_question_the_answer_and_how_sure_it_is(opened: webdriver.Chrome, page: Path):
+    run = read(page.parent)
+    found = answer.of(run, statistics.summarise(run))
+    assert one(opened, "h1").text == found.question.text
+    assert one(opened, "#answer .sentence").text == found.sentence
     assert one(opened, ".notice").text == "placement host: no engine"
-    assert (
-        "tcp on broker has no proof in 1 of 36 repetitions. Do not attribute anything to it"
-        in one(opened, "#warnings").text
-    )
+    first = one(opened, "#answer figure.forest tbody tr")
+    assert first.text.startswith(found.effects[0].b)
+    assert found.effects[0].headline.words in first.text
+    assert "[" in first.text
+
+
+def test_losses_and_missed_deadlines_stand_on_the_first_screen(opened: webdriver.Chrome):
+    (row,) = [
+        row for row in opened.find_elements(By.CSS_SELECTOR, "figure.levels tbody tr")
+        if "other" in row.text and "50 ms" in row.text
+    ]  # fmt: skip
+    assert row.find_element(By.CSS_SELECTOR, "[data-name=lost]").text == "12 (2 %)"
+    assert int(row.find_element(By.CSS_SELECTOR, "[data-name=missed]").text.split()[0]) >= 12
+
+
+def test_every_repetition_is_a_dot(opened: webdriver.Chrome):
+    rows = opened.find_elements(By.CSS_SELECTOR, "figure.order tbody tr")
+    assert [len(row.find_elements(By.CSS_SELECTOR, ".strip svg svg")) for row in rows] == [6] * 6
+
+
+def test_every_link_of_the_menu_leads_somewhere_and_unfolds_it(opened: webdriver.Chrome):
+    for link in opened.find_elements(By.CSS_SELECTOR, "nav a, header a"):
+        assert one(opened, "#" + link.get_attribute("href").rpartition("#")[2]).is_displayed()
+    opened.execute_script("location.hash = '#proofs'")
+    opened.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+    assert one(opened, "#proofs table").is_displayed()
+
+
+def test_a_missing_proof_is_told(opened: webdriver.Chrome):
+    unfold(opened, "warnings")
+    told = "tcp on broker has no proof in 1 of 36 repetitions. Do not attribute anything to it"
+    assert told in one(opened, "#warnings").text
+
+
+def test_the_page_is_made_of_landmarks_figures_and_tables_with_scope(opened: webdriver.Chrome):
+    for selector in ("main", "header", "nav[aria-label]", "figure > figcaption"):
+        assert opened.find_elements(By.CSS_SELECTOR, selector), selector
+    assert not opened.find_elements(By.CSS_SELECTOR, "th:not([scope])")
+    assert not opened.find_elements(By.CSS_SELECTOR, ".plot:not([aria-label]), .plot:not([tabindex])")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_sticks_out_sideways(opened: webdriver.Chrome, width: int):
     resize(opened, width)
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-    assert one(opened, "#cdf svg").size["width"] <= width
+    unfold(opened, "table")
+    unfold(opened, "timelines")
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_the_lines_drawn_are_the_samples_point_by_point(opened: webdriver.Chrome, page: Path):
     rows = pl.read_parquet(page.parent / "samples.parquet").filter(
-        ~pl.col("warmup"), pl.col("interval_ms") == 50, pl.col("arm") == "fifo all", pl.col("t_us").is_not_null()
+        ~pl.col("warmup"), pl.col("interval_ms") == 50, pl.col("arm") == "other"
     )
-    samples = np.sort(rows["t_us"].to_numpy())
-    line = opened.execute_script("return DATA.groups[0].lines.find((l) => l.label === 'fifo all').metrics.T")
+    samples = np.sort(rows["o_us"].drop_nulls().to_numpy())
+    line = opened.execute_script("return DATA.groups[0].lines.find((l) => l.label.includes('other')).metrics.O")
     assert line["x"] == np.unique(samples).tolist()
     assert line["c"] == [int((samples <= x).sum()) for x in line["x"]]
-    assert line["b"] == [int((samples < x).sum()) for x in line["x"]]
-    assert line["n"] == len(samples)
+    assert (line["n"], line["lost"]) == (len(samples), 12)
 
 
-def test_hovering_reads_the_distribution_off(opened: webdriver.Chrome):
-    plot = one(opened, "#cdf")
+def test_a_lost_cycle_ranks_behind_every_answer(opened: webdriver.Chrome):
+    drawn = opened.execute_script(
+        "const line = DATA.groups[0].lines.find((l) => l.label.includes('other')).metrics.O;"
+        "return [2, 50, 51, 600].map((nines) => atNines(line, nines) === null)"
+    )
+    assert drawn == [False, False, True, True], "2 % were lost: the line ends at 98 %, one in 50"
+    assert "lost" in opened.execute_script("return document.querySelector('#distributions details').textContent")
+
+
+def test_hovering_reads_every_line_off(opened: webdriver.Chrome):
+    plot = one(opened, "#distributions .plot .u-over")
     opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
     ActionChains(opened).move_to_element(plot).perform()
     text = one(opened, "#distributions .readout").text
-    assert text.startswith("T ")
-    assert text.count("at or below") == 3
-    assert one(opened, "#cdf .cursor").get_attribute("visibility") == "visible"
+    assert text.startswith("O: ")
+    assert text.count(" ms") == 3
 
 
 def test_arms_are_switched_off_and_on(opened: webdriver.Chrome):
-    assert len(paths(opened)) == 3
+    def drawn() -> int:
+        return int(opened.execute_script("return panels[0].plot.series.length - 1"))
+
+    assert drawn() == 3
     click(opened, "#distributions .legend label:nth-child(2) input")
-    shown = [line.get_attribute("data-label") for line in opened.find_elements(By.CSS_SELECTOR, "#cdf path.line")]
-    assert shown == ["other", "fifo all"]
+    assert drawn() == 2
     click(opened, "#distributions .legend label:nth-child(2) input")
-    assert len(paths(opened)) == 3
+    assert drawn() == 3
 
 
-def test_metric_tail_and_cells_are_chosen(opened: webdriver.Chrome):
-    body = paths(opened)
-    click(opened, "[data-tail='1']")
-    assert "beyond" in one(opened, "#cdf").text
-    assert paths(opened) != body
+def test_metric_bands_and_cells_are_chosen(opened: webdriver.Chrome):
+    before = opened.execute_script("return panels[1].plot.data[0].length")
+    click(opened, "[data-metric='R']")
+    assert one(opened, "[data-metric='R']").get_attribute("aria-pressed") == "true"
+    assert titles(opened, "distributions")[0].startswith("R: ")
     click(opened, "[data-metric='O']")
-    assert one(opened, "[data-metric='O']").get_attribute("aria-pressed") == "true"
-    assert "O in ms, logarithmic" in one(opened, "#cdf").text
-    click(opened, "[data-metric='T']")
-    click(opened, "[data-tail='0']")
-    assert paths(opened) == body
+    click(opened, "[data-band]")
+    assert opened.execute_script("return panels[1].plot.bands.length") == 3
+    click(opened, "[data-band]")
+    assert opened.execute_script("return panels[1].plot.data[0].length") == before
     one(opened, "[data-group] option[value='1']").click()
-    assert paths(opened) != body
+    assert opened.execute_script("return panels[1].plot.data[0].length") != before
 
 
 def test_dragging_zooms_and_a_double_click_shows_everything(opened: webdriver.Chrome):
-    plot, before = one(opened, "#cdf"), axis(opened)
-    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
-    ActionChains(opened).move_to_element_with_offset(plot, -200, 0).click_and_hold().move_by_offset(
-        120, 0
-    ).release().perform()
-    inside = axis(opened)
-    assert inside[-1] - inside[0] < (before[-1] - before[0]) / 2
-    ActionChains(opened).double_click(plot).perform()
-    longest = opened.execute_script("return Math.max(...DATA.groups[0].lines.map((l) => l.metrics.T.x.at(-1))) / 1000")
-    assert axis(opened)[-1] > longest * 0.75
-    click(opened, "#distributions [data-reset]")
-    assert axis(opened) == before
+    before = scale(opened)
+    drag(opened, "#distributions .plot .u-over")
+    inside = scale(opened)
+    assert inside[1] / inside[0] < before[1] / before[0]
+    ActionChains(opened).double_click(one(opened, "#distributions .plot .u-over")).perform()
+    assert scale(opened) == before
 
 
-def test_keys_and_buttons_zoom_too(opened: webdriver.Chrome):
-    before = axis(opened)
-    one(opened, "#cdf").send_keys("+")
-    assert axis(opened) != before
-    one(opened, "#cdf").send_keys(Keys.ARROW_RIGHT)
-    click(opened, "#distributions [data-reset]")
-    click(opened, "#distributions [data-zoom='0.6']")
-    assert axis(opened) != before
+def test_keys_zoom_and_read_off_too(opened: webdriver.Chrome):
+    before, plot = scale(opened), one(opened, "#distributions .plot")
+    plot.send_keys("+")
+    assert scale(opened) != before
+    plot.send_keys("0")
+    assert scale(opened) == before
+    plot.send_keys(Keys.ARROW_RIGHT)
+    assert one(opened, "#distributions .readout").text.startswith("O: ")
+
+
+def test_more_lines_than_can_be_told_apart_are_small_multiples(chromium: webdriver.Chrome, tmp_path: Path):
+    cells = tuple(CellSpec(scenario="2", arm=f"arm {i}", contention="cpu") for i in range(8))
+    folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=4, messages=30))
+    run = read(folder)
+    derived.write(run, statistics.summarise(run), folder)
+    resize(chromium, 1100)
+    chromium.get((folder / "report.html").as_uri())
+    assert len(titles(chromium, "distributions")) == 7
+    assert chromium.execute_script("return panels.every((panel) => panel.plot.series.length === 3)")
 
 
 def test_causes_stand_under_the_latency_on_one_axis(opened: webdriver.Chrome):
-    panels = opened.find_elements(By.CSS_SELECTOR, "#timelines .plot")
-    titles = [panel.find_element(By.TAG_NAME, "svg").get_attribute("aria-label") for panel in panels]
-    assert titles[:3] == ["T over time", "waiting for a CPU, µs a sample", "CPU pressure (PSI some), µs a sample"]
-    ActionChains(opened).scroll_to_element(panels[0]).move_to_element_with_offset(panels[0], -150, 0).perform()
-    ActionChains(opened).click_and_hold().move_by_offset(200, 0).release().perform()
-    assert axis(opened, "#panel-0") == axis(opened, "#panel-1")
+    unfold(opened, "timelines")
+    assert titles(opened, "timelines")[0].startswith("T in ms; 2 lost")
+    assert titles(opened, "timelines")[1:3] == [
+        "waiting for a CPU, µs a sample",
+        "CPU pressure (PSI some), µs a sample",
+    ]
+    first = opened.execute_script(
+        "return panels.findIndex((own) => document.querySelector('#timelines').contains(own.host))"
+    )
+    before = scale(opened, first)
+    drag(opened, "#timelines .plot .u-over")
+    assert scale(opened, first) == scale(opened, first + 1) != before
     assert "waiting broker" in one(opened, "#timelines .readout").text
     assert "Watched, and never above 0: throttled, retransmits, dropped." in one(opened, "#timelines").text
 
 
-def test_another_repetition_is_another_series_with_its_losses(opened: webdriver.Chrome):
-    before = one(opened, "#panel-0 .dots").get_attribute("d")
-    assert len(opened.find_elements(By.CSS_SELECTOR, "#panel-0 .lost")) == 2
+def test_another_repetition_is_another_series_and_has_its_table(opened: webdriver.Chrome):
+    unfold(opened, "timelines")
+    opened.execute_script("document.querySelector('#timelines details.table').open = true")
+    opened.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+    before = one(opened, "#timelines details.table tbody").text
+    assert "waiting broker" in before
     one(opened, "[data-repetition] option[value='3']").click()
-    assert one(opened, "#panel-0 .dots").get_attribute("d") != before
+    assert one(opened, "#timelines details.table tbody").text not in {"", before}
 
 
 def test_light_and_dark_and_print_differ(opened: webdriver.Chrome):
@@ -239,13 +314,31 @@ def test_light_and_dark_and_print_differ(opened: webdriver.Chrome):
 
 def test_the_page_is_the_same_bytes_each_time(page: Path):
     run = read(page.parent)
-    assert report.render(run, statistics.summarise(run)).encode() == page.read_bytes()
+    summaries = statistics.summarise(run)
+    assert report.render(run, summaries, answer.of(run, summaries)).encode() == page.read_bytes()
 
 
-def test_names_cannot_break_out_of_the_page(page: Path):
-    text = page.read_text(encoding="utf-8")
-    assert "fifo <broker>" not in text.split('id="data"')[0]
-    assert "fifo &lt;broker&gt;" in text
+def test_names_cannot_break_out_of_the_page(chromium: webdriver.Chrome, tmp_path: Path):
+    arms = ("</script><img src=x onerror=document.title='out'>", "<!--<script>", '"onload="document.title=1')
+    cells = tuple(CellSpec(arm=arm) for arm in arms)
+    folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=10))
+    run = read(folder)
+    derived.write(run, statistics.summarise(run), folder)
+    chromium.get_log("browser")
+    chromium.get((folder / "report.html").as_uri())
+    assert chromium.title == "study-x"
+    assert chromium.execute_script("return document.documentElement.dataset.ready") == "1"
+    assert arms[1] in one(chromium, "#distributions .legend").text
+    assert chromium.get_log("browser") == []
+
+
+def test_one_warning_is_in_the_singular(chromium: webdriver.Chrome, tmp_path: Path):
+    folder = synthetic.write(tmp_path / "b", Spec(edit=lambda document: document.update(floor=None)))
+    run = read(folder)
+    derived.write(run, statistics.summarise(run), folder)
+    chromium.get((folder / "report.html").as_uri())
+    assert one(chromium, "header a").text == "1 warning"
+    assert "floor not measured" in one(chromium, "#answer").text
 
 
 @pytest.mark.parametrize("status", ["partial", "refused"])
@@ -258,5 +351,5 @@ def test_a_run_without_counted_repetitions_has_a_report_too(chromium: webdriver.
     derived.write(run, statistics.summarise(run), folder)
     chromium.get((folder / "report.html").as_uri())
     assert one(chromium, ".status").text == status
-    assert "no repetition counts" in one(chromium, "#found").text
+    assert "no repetition counts" in one(chromium, "#answer").text
     assert [e for e in chromium.get_log("browser") if e["level"] == "SEVERE"] == []
