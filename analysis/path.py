@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.bundle import Bundle, BundleError, tables
+from analysis.bundle import Bundle, BundleError, first_line, tables
 from analysis.tables import Grid, milliseconds
 
 FILE = "path.parquet"
@@ -21,6 +21,12 @@ TOLERANCE_US = 50
 """The most by which a cycle's parts may miss its O."""
 
 _KEYS = ("scenario", "arm", "interval_ms", "qos")
+_TYPED = (
+    pl.col("scenario", "arm").cast(pl.String),
+    pl.col("interval_ms", "qos", "o_us").cast(pl.Int64),
+    pl.col("warmup").cast(pl.Boolean),
+    pl.col(*PARTS).cast(pl.Float64),
+)
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,10 @@ def read(bundle: Bundle) -> Split:
     if not (files := tables(bundle.folder, "path")):
         raise BundleError(f"{bundle.folder}: no {FILE}; the path is split by a run of its own, `make path-1`")
     try:
-        rows = pl.read_parquet(files, glob=False).filter(~pl.col("warmup"))
+        rows = pl.read_parquet(files, glob=False).select(_TYPED).filter(~pl.col("warmup"))
         worst = rows.select((pl.sum_horizontal(*PARTS) - pl.col("o_us")).abs().max()).item()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise BundleError(f"{file}: damaged: {error}") from None
+        raise BundleError(f"{file}: cut or damaged ({first_line(error)}); take an undamaged copy") from None
     if worst is not None and worst > TOLERANCE_US:
         raise BundleError(f"{file}: the parts of a cycle miss its O by {worst:.0f} µs, more than {TOLERANCE_US}")
     acausal = rows.filter(pl.min_horizontal(*PARTS) < -TOLERANCE_US).height

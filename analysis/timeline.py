@@ -117,7 +117,9 @@ def _causes(bundle: Bundle) -> pl.DataFrame:
         rows = pl.read_parquet(files, glob=False)
         known = [quantity.name for quantity in QUANTITIES if quantity.name in rows.columns]
         typed = [pl.col(name).cast(pl.Float64) for name in known]
-        return rows.select(pl.col("t_ns").cast(pl.Int64), pl.col("order").cast(pl.Int64), "service", *typed)
+        return rows.select(
+            pl.col("t_ns").cast(pl.Int64), pl.col("order").cast(pl.Int64), pl.col("service").cast(pl.String), *typed
+        )
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise BundleError(f"{path}: cut or damaged ({reason}); take an undamaged copy") from error

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis import checksums, derived, integrity, statistics
+from analysis import checksums, derived, files, integrity, statistics
 from analysis.bundle import Bundle, BundleError, read
 
 SUMS = "SHA256SUMS"
@@ -30,6 +30,10 @@ def verify(folder: Path) -> Report:
     """Checks everything that can still be checked; raises `BundleError` only where `folder` is no bundle at all."""
     if not (folder / "bundle.json").is_file():
         read(folder)
+    try:
+        files.require_plain(folder)
+    except BundleError as error:
+        return Report((str(error),), ())
     findings, held = list(_sums(folder)), []
     if not findings:
         held.append(f"{SUMS} holds for {len(checksums.listed(folder / SUMS))} files")

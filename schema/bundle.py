@@ -174,6 +174,12 @@ class Fault(_Record):
     error: Words | None = None
 
 
+class Capture(_Record):
+    """What `make path-N` says of its capture."""
+
+    clock_moved_us: Annotated[int, _whole((-bounds.COUNT[1], bounds.COUNT[1]))] | None = None
+
+
 class Repetition(_Record):
     """An entry of `repetitions`."""
 
@@ -186,6 +192,7 @@ class Repetition(_Record):
     rerun_of: Count | None = None
     counts: Counts
     noise: Noise | None = None
+    capture: Capture | None = None
     proofs: list[Proof] | None = None
     fault: Fault | None = None
 

@@ -86,6 +86,17 @@ def test_the_split_shows_shares_that_add_up(bundle: Path) -> None:
     assert [row[6] for row in rows] == ["20 %"] * 5 + ["100 %"]
 
 
+@pytest.mark.parametrize("column", ["scenario", "qos", "warmup", "o_us", "in_broker_request_us"])
+def test_a_split_with_a_column_of_another_kind_is_one_line(bundle: Path, column: str) -> None:
+    split(bundle)
+    rows = pl.read_parquet(bundle / path.FILE)
+    for harmed in (rows.drop(column), rows.with_columns(pl.lit([1]).alias(column))):
+        harmed.write_parquet(bundle / path.FILE)
+        with pytest.raises(BundleError, match=r"path\.parquet: cut or damaged") as caught:
+            path.read(read(bundle))
+        assert str(caught.value).isprintable()
+
+
 def test_parts_that_miss_o_are_damage_and_no_split_is_one_clear_line(bundle: Path) -> None:
     done = run("path", bundle)
     assert (done.returncode, "no path.parquet" in done.stderr) == (2, True)

@@ -2,6 +2,7 @@
 """A bundle verifies as it was left behind, and not once anything in it was touched."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -100,6 +101,8 @@ def test_a_planned_repetition_that_does_not_count_is_found(copy: Path):
         (lambda b: (b / "SHA256SUMS").write_text("../../etc/passwd\n"), "not a checksum and a file"),
         (lambda b: (b / "SHA256SUMS").write_text(""), "SHA256SUMS: does not list samples.parquet"),
         (lambda b: (b / "compose.yml").unlink(), "compose.yml: missing, but listed in SHA256SUMS"),
+        (lambda b: (b / "extra").symlink_to("/etc/passwd"), "extra: a symbolic link"),
+        (lambda b: os.mkfifo(b / "extra"), "extra: neither a file nor a folder"),
         (lambda b: (b / "bundle.json").write_text("{"), "not readable as JSON"),
         (lambda b: (b / "bundle.json").write_bytes(b"\xff\xfe"), "not readable as JSON"),
         (lambda b: edit(b, lambda d: d.update(schema_version=9)), "schema_version 9 is newer"),
