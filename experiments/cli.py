@@ -101,9 +101,10 @@ def run_again(
     """Run a bundle's plan again; what differs here, and what that may mean, is said first.
 
     The bundle is trusted with nothing that the command line could not say. A serial port is the user's to give:
-    DEVICE=usb:/dev/ttyUSB0 stands in for one that the bundle names; no other variable is taken.
+    DEVICE=usb:/dev/ttyUSB0 stands in for one that the bundle names, and FAULT=clock:step:3600s allows a fault that acts
+    on this machine itself; no other variable is taken.
     """
-    named = replay.device(variables.given(swaps or [], os.environ))
+    named = replay.named(variables.given(swaps or [], os.environ))
     recorded = replay.Recorded.read(bundle)
     planned = recorded.plan(secrets.token_hex(4), named)
     pinned: dict[str, str] = {}
@@ -113,7 +114,12 @@ def run_again(
     console = Terminal(highlight=False)
     for line in differences.lines(recorded.facts, differences.here(recorded.facts, planned, pinned)):
         _say(console, f"testbed: {line}")
-    command = ["make", "replay", f"BUNDLE={printable(str(bundle))}", *([f"DEVICE={named}"] if named else [])]
+    command = [
+        "make",
+        "replay",
+        f"BUNDLE={printable(str(bundle))}",
+        *(f"{name}={value}" for name, value in named.items()),
+    ]
     bare = any(cell.placement == "host" for cell in planned.cells)
     notice = "placement host (plain processes), as in the run replayed" if bare else None
     raise typer.Exit(_run(planned, {}, notice, command, pinned)[0])

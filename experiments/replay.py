@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import docker.errors
 
 from experiments import boards, brokers, contentions, faults, knobs, variables
 from experiments.errors import BadInputError
+from experiments.faults import Fault
 from experiments.images import LABEL
 from experiments.knobs import Knob
 from experiments.knobs.tcp import NoDelay
@@ -46,21 +48,21 @@ class Recorded:
             raise BadInputError("BUNDLE", str(folder), f"its plan has no cells; {REMEDY}")
         return cls(folder, facts)
 
-    def plan(self, run: str, device: str | None = None) -> Plan:
+    def plan(self, run: str, named: Mapping[str, str] = MappingProxyType({})) -> Plan:
         """Rebuild the plan under a run id of its own; raise BadInputError for what the command line would not take.
 
-        `device` stands in for every serial port that the bundle names: ports are this machine's, its user's to give.
+        `named` is what only this machine's user may give, see `NAMED`.
         """
         recorded = self.facts.plan
         values = {name: getattr(recorded, name.lower()) for name in _OF_THE_PLAN}
         settings = Settings.parse({name: str(value) for name, value in values.items() if value is not None})
-        cells = [self._cell(cell, device) for cell in recorded.cells]
+        cells = [self._cell(cell, named) for cell in recorded.cells]
         title = f"replay of the run of {self.facts.started_utc}"
         return Plan(self.facts.name, title, cells, settings, run, captured=recorded.captured)
 
-    def _cell(self, cell: schema.Cell, device: str | None) -> Cell:
+    def _cell(self, cell: schema.Cell, named: Mapping[str, str]) -> Cell:
         try:
-            return _cell(cell, self.facts, device)
+            return _cell(cell, self.facts, named)
         except BadInputError as error:
             raise BadInputError("BUNDLE", str(self.folder), f"cell {cell.cell} of its plan: {error}") from None
 
@@ -72,14 +74,21 @@ class Recorded:
 _OF_THE_PLAN = ("SEED", "MESSAGES", "REPETITIONS", "WARMUP", "TIMEOUT_MS", "DEADLINE_MS")
 
 
-def device(given: Mapping[str, str]) -> str | None:
-    """The one variable that a replay takes; raise BadInputError for any other."""
-    for name in sorted(set(given) - {"DEVICE", "BUNDLE"}):
+NAMED = ("DEVICE", "FAULT")
+"""What reaches beyond the stand, so that no bundle can ask for it alone: a serial port, and a fault of the host itself.
+
+DEVICE stands in for every port that the bundle names; FAULT must repeat what it asks for.
+"""
+
+
+def named(given: Mapping[str, str]) -> dict[str, str]:
+    """Take what a user may name for a replay; raise BadInputError for any other variable."""
+    for name in sorted(set(given) - {*NAMED, "BUNDLE", "YES"}):
         raise BadInputError(name, given[name], "a replay runs the plan as it was recorded; leave it out")
-    return given.get("DEVICE")
+    return {name: given[name] for name in NAMED if name in given}
 
 
-def _cell(cell: schema.Cell, facts: schema.Bundle, named: str | None) -> Cell:
+def _cell(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) -> Cell:
     """Rebuild a cell through the parsers of the command line."""
     placement = cell.placement or facts.placement
     variables.VARIABLES["PLACEMENT"].parse("PLACEMENT", placement)
@@ -87,12 +96,12 @@ def _cell(cell: schema.Cell, facts: schema.Bundle, named: str | None) -> Cell:
     tcp = str(variables.VARIABLES["TCP"].parse("TCP", cell.knobs.get("broker", {}).get(NoDelay.field, "nodelay")))
     asked = {service: _knobs(service, fields) for service, fields in cell.knobs.items()}
     conditions = Conditions(
-        boards.parse(_device(cell, named)),
+        boards.parse(_device(cell, named.get("DEVICE"))),
         tcp,
         contentions.parse(kind, level),
         knobs.frozen({service: chosen for service, chosen in asked.items() if chosen}),
         brokers.parse(cell.broker or _broker_before(facts) or brokers.usual(placement)).kind,
-        faults.parse(cell.fault or "none"),
+        _fault(cell, named.get("FAULT")),
     )
     require_services(conditions)
     messages = cell.messages or facts.plan.messages
@@ -119,6 +128,13 @@ def _device(cell: schema.Cell, named: str | None) -> str:
             "DEVICE", recorded, "a bundle cannot choose a device of this machine; say DEVICE=usb:/dev/…"
         )
     return named
+
+
+def _fault(cell: schema.Cell, named: str | None) -> Fault | None:
+    fault = faults.parse(cell.fault or "none")
+    if fault is not None and fault.of_the_host and (named is None or faults.parse(named) != fault):
+        raise BadInputError("FAULT", str(fault), f"it acts on this machine itself; say FAULT={fault} to allow it")
+    return fault
 
 
 def _knobs(service: str, fields: Mapping[str, str]) -> tuple[Knob, ...]:

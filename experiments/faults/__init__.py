@@ -113,6 +113,8 @@ class Fault:
     """A duration, for the kinds that take one."""
     recovery_ms: ClassVar[int] = 2000
     """How long after its end the repetition must go on: a stand that works answers again by then."""
+    of_the_host: ClassVar[bool] = False
+    """Does it act on the machine itself, beyond the stand?"""
     revives: ClassVar[bool] = False
     """Does the service run in another process afterwards, whose knobs must be set anew?"""
 

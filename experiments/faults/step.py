@@ -29,6 +29,7 @@ class Step(Fault):
 
     kind = "step"
     targets = ("clock",)
+    of_the_host = True
     example = "3600s"
 
     def hold_ms(self) -> int | None:

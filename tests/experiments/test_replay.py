@@ -138,15 +138,24 @@ def test_what_the_command_line_would_not_take_is_refused_in_one_line(
 
 
 def test_a_port_that_the_user_names_stands_in_for_the_bundles_own(tmp_path: Path) -> None:
-    again = with_cell(tmp_path, device="usb:/dev/kvm").plan("89abcdef", "usb:/dev/null")
+    again = with_cell(tmp_path, device="usb:/dev/kvm").plan("89abcdef", {"DEVICE": "usb:/dev/null"})
     assert [str(cell.conditions.board) for cell in again.cells] == ["usb:/dev/null", "simavr", "simavr", "simavr"]
 
 
-def test_a_replay_takes_no_variable_but_the_device() -> None:
-    assert replay.device({"BUNDLE": "x", "DEVICE": "usb:/dev/null"}) == "usb:/dev/null"
-    assert replay.device({}) is None
+def test_a_fault_of_the_machine_itself_takes_its_users_word(tmp_path: Path) -> None:
+    again = with_cell(tmp_path, fault="clock:step:3600s", interval_ms=100, messages=1000, fault_at_ms=5000)
+    for named in ({}, {"FAULT": "clock:step:1s"}, {"FAULT": "broker:kill"}):
+        with pytest.raises(BadInputError, match="say FAULT=clock:step:3600s to allow it"):
+            again.plan("89abcdef", named)
+    assert str(again.plan("89abcdef", {"FAULT": "clock:step:3600s"}).cells[0].conditions.fault) == "clock:step:3600s"
+
+
+def test_a_replay_takes_no_variable_but_what_only_its_user_may_name() -> None:
+    given = {"BUNDLE": "x", "DEVICE": "usb:/dev/null", "FAULT": "clock:step:1s"}
+    assert replay.named(given) == {"DEVICE": "usb:/dev/null", "FAULT": "clock:step:1s"}
+    assert replay.named({}) == {}
     with pytest.raises(BadInputError, match="MESSAGES=5: a replay runs the plan as it was recorded"):
-        replay.device({"MESSAGES": "5"})
+        replay.named({"MESSAGES": "5"})
 
 
 class Engine:
