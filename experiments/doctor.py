@@ -11,22 +11,22 @@ import enum
 import os
 import resource
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import docker
 from rich.console import Console
 from rich.markup import escape
 
 from experiments import brokers, engine
 from experiments.cpus import cpu_sets
+from experiments.errors import StandError
 from experiments.observer.facts import Machine
-from experiments.observer.sampler import PARSERS
+from experiments.placements.docker import ask_observer, passing_project
 
 _SYS_NICE = 23
-_STEAL_WATCHED_S = 1.0
 _IMAGES_TAKE_BYTES = 4 * 2**30
 _BUSY_PERCENT = 20.0
 _OUR_COMMANDS = (b"run", b"study", b"all", b"path", b"replay", b"bench")
@@ -56,19 +56,24 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything a run depends on. Starts nothing, changes nothing."""
+    """Look at everything a run depends on. Changes nothing; starts one container where the engine is elsewhere."""
     lack = engine.lacking()
+    machine: dict[str, Any] | None = None
     if lack:
         yield Finding("container engine", lack.reason, Rating.BLOCKS, lack.remedy)
     else:
         client = engine.connect()
         yield from of_engine(client.version(), client.info(), engine.compose_version(), engine.buildx_version())
-        yield from _disk(client.info())
-    machine = Machine()
-    yield from of_machine(machine.facts())
+        if engine.is_far():
+            machine = _far_machine(client)
+            yield _where(machine)
+        else:
+            yield from _disk(client.info())
+    machine = machine or {"facts": Machine().facts(), "tuning": Machine().tuning()}
+    yield from of_machine(machine["facts"])
     yield from _other_runs()
-    yield from _cpus()
-    yield from of_tuning(machine.tuning())
+    yield from of_cpus(*cpu_sets())
+    yield from of_tuning(machine["tuning"])
     yield from _host_placement()
 
 
@@ -160,6 +165,12 @@ def of_tuning(tuning: dict[str, Any]) -> Iterator[Finding]:
         Rating.NOISE if busy else None,
         "something else wants these CPUs: stop it, or wait" if busy else "",
     )  # fmt: skip
+    steal = tuning["steal_percent"]
+    noisy = steal is not None and steal > 1
+    yield Finding(
+        "steal", "not counted here" if steal is None else f"{steal} % over a second", Rating.NOISE if noisy else None,
+        "other guests take this host's CPU: use a quieter or dedicated host" if noisy else "",
+    )  # fmt: skip
     swapped = tuning["swap_used_bytes"]
     yield Finding(
         "swap", f"{swapped / 2**20:.0f} MiB in use", Rating.NOISE if swapped else None,
@@ -201,31 +212,31 @@ def _disk(info: dict[str, Any]) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _cpus() -> Iterator[Finding]:
-    host_cpus, pi_cpus = cpu_sets()
+def _far_machine(client: docker.DockerClient) -> dict[str, Any] | None:
+    """Ask the observer of an engine that is elsewhere; None before its image is there."""
+    try:
+        with passing_project(client) as project:
+            return ask_observer(engine.environment(), project, do="examine")
+    except StandError:
+        return None
+
+
+def _where(machine: dict[str, Any] | None) -> Finding:
+    if machine is None:
+        return Finding(
+            "engine's machine", "another than this, and nothing there to ask: what follows is of this one",
+            Rating.WEAKENS, "`make images`, then `make doctor` again", only="before images are built",
+        )  # fmt: skip
+    return Finding("engine's machine", "another than this; kernel, real-time, CPUs and noise are read there")
+
+
+def of_cpus(host_cpus: str, pi_cpus: str) -> Iterator[Finding]:
+    """Judge whether the Pi has CPUs of its own."""
     shared = host_cpus == pi_cpus
     yield Finding(
         "CPUs", f"host side {host_cpus}, Pi and board {pi_cpus}", Rating.NOISE if shared else None,
         "one CPU only: Pi and board will share it with the load, so R suffers too" if shared else "",
     )  # fmt: skip
-    steal = _steal_percent()
-    noisy = steal is not None and steal > 1
-    yield Finding(
-        "steal", "not counted here" if steal is None else f"{steal} % over {_STEAL_WATCHED_S:g} s",
-        Rating.NOISE if noisy else None,
-        "other guests take this host's CPU: use a quieter or dedicated host" if noisy else "",
-    )  # fmt: skip
-
-
-def _steal_percent() -> float | None:
-    """Watch what share of all CPUs' time the hypervisor steals; None where the kernel does not count it."""
-    stat = Path("/proc/stat")
-    if not stat.exists():
-        return None
-    before = PARSERS["stat"](stat.read_bytes())
-    time.sleep(_STEAL_WATCHED_S)
-    stolen_us = PARSERS["stat"](stat.read_bytes()).get("steal_us", 0.0) - before.get("steal_us", 0.0)
-    return round(float(stolen_us) / 1e4 / _STEAL_WATCHED_S / (os.cpu_count() or 1), 2)
 
 
 def _host_placement() -> Iterator[Finding]:

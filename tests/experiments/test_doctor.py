@@ -17,7 +17,7 @@ FACTS: dict[str, Any] = {
 }  # fmt: skip
 TUNING: dict[str, Any] = {
     "governors": ["performance"], "smt": False, "isolated": "", "swap_used_bytes": 0, "pressure_percent": 0.4,
-    "rt_runtime_us": 950000, "memory_controller": True,
+    "rt_runtime_us": 950000, "memory_controller": True, "steal_percent": 0.0,
 }  # fmt: skip
 VERSION = {"Version": "26.1.5"}
 INFO: dict[str, Any] = {"CgroupDriver": "systemd", "Driver": "overlay2", "MemoryLimit": True}
@@ -62,6 +62,8 @@ def test_unknown_is_not_called_bare_metal() -> None:
         ({"smt": None, "governors": [], "pressure_percent": None}, None),
         ({"swap_used_bytes": 2**20}, "swap"),
         ({"pressure_percent": 60.0}, "CPU pressure"),
+        ({"steal_percent": 7.5}, "steal"),
+        ({"steal_percent": None}, None),
     ],
 )
 def test_what_disturbs_is_rated_as_noise(change: dict[str, Any], what: str | None) -> None:
