@@ -16,6 +16,7 @@ from analysis import (
     integrity,
     path,
     proved,
+    recovery,
     reproduction,
     statistics,
     tables,
@@ -51,7 +52,8 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     console = _console()
     for line in (f"{run.name}: {run.status}", *derived.conditions_of(run)):
         console.print(line, soft_wrap=True)
-    for grid in (tables.latencies(summaries, intervals=False), tables.counts(summaries), tables.deadlines(summaries)):
+    grids = (tables.latencies(summaries, intervals=False), tables.counts(summaries), tables.deadlines(summaries))
+    for grid in (recovery.table(recovery.of(run)), *grids):
         if grid.rows:
             tables.show(grid, console)
     proofs = proved.table(run)

@@ -5,25 +5,42 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from analysis import answer, checksums, conditions, figures, files, report, summary, tables, warnings
+from analysis import (
+    answer,
+    checksums,
+    conditions,
+    figures,
+    files,
+    recovery,
+    recovery_figure,
+    report,
+    summary,
+    tables,
+    warnings,
+)
 from analysis.bundle import Bundle
 from analysis.statistics import CellSummary
 
 FIGURES = "figures"
 SUMS = "derived.SHA256SUMS"
 REPORT = "report.html"
-FILES = ("summary.csv", "table.md", REPORT)
+RECOVERY = "recovery.csv"
+FILES = ("summary.csv", "table.md", RECOVERY, REPORT)
 
 
 def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> None:
     """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
     files.require_plain(target)
-    files.write_text(target / "summary.csv", summary.render(summaries))
-    files.write_text(target / "table.md", table(bundle, summaries))
+    recoveries = recovery.of(bundle)
+    files.write_text(target / "summary.csv", summary.render(summaries, recoveries))
+    files.write_text(target / "table.md", table(bundle, summaries, recoveries))
+    if recoveries:
+        files.write_text(target / RECOVERY, recovery.render(recoveries))
     files.write_text(target / REPORT, report.render(bundle, summaries, answer.of(bundle, summaries)))
     drawn = files.fresh_folder(target / FIGURES)
     for plot in figures.of_bundle(bundle, summaries):
         figures.save(plot, drawn)
+    recovery_figure.save(bundle, recoveries, drawn)
     files.replace_folder(drawn, target / FIGURES)
     checksums.write(target, SUMS, names(target))
 
@@ -39,9 +56,10 @@ def versions() -> str:
     return ", ".join(f"{name} {version(name)}" for name in ("matplotlib", "numpy", "scipy"))
 
 
-def table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
-    """The text of table.md."""
-    grids = (tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries))
+def table(bundle: Bundle, summaries: Sequence[CellSummary], recoveries: Sequence[recovery.Summary] = ()) -> str:
+    """The text of table.md; where something broke, what that cost stands first."""
+    grids = [tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries)]
+    grids = [recovery.table(recoveries), *grids] if recoveries else grids
     lists = {"Published figures": tables.faults(summaries), "Warnings": _warnings(bundle, summaries)}
     parts = [f"# {bundle.name}\n", _list(conditions_of(bundle)), *(tables.markdown(grid) for grid in grids)]
     parts += [f"## {title}\n\n{_list(lines)}" for title, lines in lists.items() if lines]

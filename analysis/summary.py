@@ -3,8 +3,10 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 
+from analysis import recovery
 from analysis.statistics import CellSummary, Estimate
 
 COLUMNS = (
@@ -20,14 +22,15 @@ COLUMNS = (
 )
 
 
-def render(summaries: Sequence[CellSummary]) -> str:
+def render(summaries: Sequence[CellSummary], recoveries: Sequence[recovery.Summary] = ()) -> str:
     """The file's text; the column `arm` comes last, only where there are arms."""
+    recovered = {found.cell.index: found for found in recoveries}
     arms = any(summary.cell.arm for summary in summaries)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*COLUMNS, "arm"] if arms else COLUMNS)
     for summary in summaries:
-        for row in _rows(summary):
+        for row in (*_rows(summary), *_recovery_rows(recovered.get(summary.cell.index))):
             writer.writerow([*row, summary.cell.arm] if arms else row)
     return text.getvalue()
 
@@ -40,10 +43,24 @@ def _rows(summary: CellSummary) -> Iterator[list[object]]:
             yield [cell.scenario, cell.interval_ms, cell.qos, metric, statistic, *_values(estimate, count)]
 
 
+def _recovery_rows(found: recovery.Summary | None) -> Iterator[list[object]]:
+    """The median; empty where half of the repetitions or more never recovered, as is a bound that they cut."""
+    if found is not None:
+        cell = found.cell
+        yield [
+            cell.scenario,
+            cell.interval_ms,
+            cell.qos,
+            "recovery",
+            "p50",
+            *_values(found.median, len(found.recoveries)),
+        ]
+
+
 def _values(estimate: Estimate, count: int) -> list[object]:
     return [microseconds(estimate.value_us), count, microseconds(estimate.low_us), microseconds(estimate.high_us)]
 
 
 def microseconds(value: float | None) -> str:
     """Two decimals at most, as the thesis prints them; empty where there is no value."""
-    return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+    return "" if value is None or math.isinf(value) else f"{value:.2f}".rstrip("0").rstrip(".")

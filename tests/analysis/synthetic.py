@@ -76,6 +76,9 @@ class CellSpec:
     late: int = 0
     duplicate: int = 0
     lateness_us: int = 130
+    fault: str | None = None
+    outage_ms: int = 0
+    """Requests of so long after the fault, which comes half-way, are lost."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +168,35 @@ def _repetition_rows(
         }
         if i in lost:
             row |= dict.fromkeys(("received_ns", "t_us", "r_us", "o_us")) | {"status": "lost", "cause": "no answer"}
+        fault_ns = _fault_ns(spec, cell, start_ns)
+        if cell.fault and fault_ns <= intended < fault_ns + cell.outage_ms * 1_000_000:
+            row |= dict.fromkeys(("received_ns", "t_us", "r_us", "o_us")) | {"status": "lost", "cause": "no answer"}
         rows.append(row)
         if i in duplicate:
             again = {"received_ns": received + 50 * NS, "t_us": t + 50, "o_us": t + 50 - row["r_us"]}
             rows.append(row | again | {"status": "duplicate"})
     return rows
+
+
+def _fault_ns(spec: Spec, cell: CellSpec, start_ns: int) -> int:
+    """Just before the cycle in the middle is due."""
+    return start_ns + (spec.warmup + spec.messages // 2) * cell.interval_ms * 1_000_000 - 100_000
+
+
+def _fault_entry(spec: Spec, cell: CellSpec, rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    if cell.fault is None:
+        return None
+    injected_ns = _fault_ns(spec, cell, rows[0]["intended_ns"])
+    evidence = [{"what": "broker ended", "read": "exit status 137", "holds": True, "t_ns": injected_ns + 5_000}]
+    return {
+        "kind": cell.fault,
+        "requested_at_ns": injected_ns - 1000,
+        "injected_ns": injected_ns,
+        "in_force_ns": injected_ns + 10_000,
+        "ended_ns": injected_ns + cell.outage_ms * 500_000,
+        "evidence": evidence,
+        "error": None,
+    }
 
 
 def _repetition_entry(spec: Spec, order: int, cell: int, repetition: int, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -195,6 +222,7 @@ def _repetition_entry(spec: Spec, order: int, cell: int, repetition: int, rows: 
         "noise": {"steal_percent": 0.1, "foreign_cpu_percent": 2.0, "lateness_us": {"p50": 80, "p99": 150, "max": 300}},
         "control_loop": {"cpu_percent": 2.1, "board_lateness_us": None},
         "contention": None,
+        "fault": _fault_entry(spec, spec.cells[cell], rows),
         "proofs": proofs if spec.proofs else [],
     }
 
@@ -211,6 +239,8 @@ def _document(spec: Spec, order: list[tuple[int, int]], repetitions: list[dict[s
             "contention": cell.contention,
             "knobs": cell.knobs,
             "qos_answer": None,
+            "fault": cell.fault,
+            "fault_at_ms": cell.fault and spec.messages // 2 * cell.interval_ms,
         }
         for i, cell in enumerate(spec.cells)
     ]

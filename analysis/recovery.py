@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a fault cost the loop: how long until it answered again, and the cycles it took meanwhile.
+
+Recovery time runs from the moment just before the fault was brought about to the answer of the first cycle that begins
+an unbroken row of `UNBROKEN` answered ones, among the cycles due after the fault was read back as in force. It cannot
+be shorter than it takes to the next cycle's answer: up to one interval and T. A repetition without such a row is
+censored: its recovery took longer than it was watched. It is counted, shown, and ranks behind every recovery in the
+median.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import stats
+
+from analysis import bootstrap
+from analysis.bundle import CELL_KEY, Bundle, Cell, Fault, Repetition
+from analysis.distribution import Floats, Integers
+from analysis.statistics import Estimate
+from analysis.tables import Grid, milliseconds
+
+UNBROKEN = 10
+"""Answered cycles in a row after which the loop counts as recovered."""
+
+MISSING = np.iinfo(np.int64).min
+COLUMNS = (
+    "order", "arm", "interval_ms", "qos", "repetition", "fault", "recovery_us", "watched_us", "lost", "late",
+    "duplicate",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """N cycles of one repetition in order, each (N,), ns; `MISSING` where there was no answer.
+
+    `at_ns` is when a cycle was sent, or was due where it was not; `duplicates_ns` (D,) when second answers arrived.
+    """
+
+    at_ns: Integers
+    received_ns: Integers
+    status: npt.NDArray[np.str_]
+    duplicates_ns: Integers
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """One repetition's: `recovery_us` is none where it did not recover in the `watched_us` from the fault to its end.
+
+    `lost` and `late` are the cycles under way at the fault or due from then on, until the loop recovered; `duplicate`
+    counts second answers that arrived after the fault.
+    """
+
+    cell: Cell
+    repetition: int
+    order: int
+    fault: Fault
+    recovery_us: int | None
+    watched_us: int
+    lost: int
+    late: int
+    duplicate: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A cell's, over its counted repetitions; `median` is `math.inf` where half of them or more never recovered."""
+
+    cell: Cell
+    recoveries: tuple[Recovery, ...]
+    median: Estimate
+    lost: Estimate
+    late: Estimate
+    duplicate: Estimate
+    never: int
+
+    @property
+    def fault(self) -> str:
+        """What broke."""
+        return self.recoveries[0].fault.kind
+
+
+def of(bundle: Bundle) -> tuple[Summary, ...]:
+    """Every cell with a counted repetition in which something broke, in the plan's order; none without faults."""
+    found = ((cell, tuple(_recoveries(bundle, cell))) for cell in bundle.cells if cell.fault)
+    return tuple(_summary(cell, recoveries) for cell, recoveries in found if recoveries)
+
+
+def read(bundle: Bundle, cell: Cell) -> Iterator[tuple[Repetition, Fault, Cycles]]:
+    """Each counted repetition of a cell in which something broke, with its cycles, without warm-up."""
+    broken = {r.repetition: (r, r.fault) for r in bundle.repetitions if r.counted and r.cell == cell.index and r.fault}
+    key = [pl.col(name) == getattr(cell, name) for name in CELL_KEY]
+    rows = (
+        bundle.samples.filter(*key, ~pl.col("warmup"), pl.col("repetition").is_in(list(broken)))
+        .select("repetition", "sequence", "status", "received_ns", at_ns=pl.coalesce("sent_ns", "intended_ns"))
+        .sort("repetition", "sequence")
+        .collect(engine="streaming")
+    )
+    for own in rows.partition_by("repetition", maintain_order=True):
+        once, again = own.filter(pl.col("status") != "duplicate"), own.filter(pl.col("status") == "duplicate")
+        repetition, fault = broken[own["repetition"][0]]
+        answered = once["received_ns"].fill_null(MISSING).to_numpy()
+        yield (
+            repetition,
+            fault,
+            Cycles(once["at_ns"].to_numpy(), answered, once["status"].to_numpy(), again["received_ns"].to_numpy()),
+        )
+
+
+def recovered(cycles: Cycles, fault: Fault) -> int | None:
+    """The index of the cycle that begins the first unbroken row after the fault; none where there is none."""
+    ok = (cycles.status == "ok") & (cycles.at_ns >= fault.in_force_ns)
+    if len(ok) < UNBROKEN:
+        return None
+    rows = np.flatnonzero(np.convolve(ok, np.ones(UNBROKEN, dtype=np.int64), mode="valid") == UNBROKEN)
+    return int(rows[0]) if len(rows) else None
+
+
+def _recoveries(bundle: Bundle, cell: Cell) -> Iterator[Recovery]:
+    for repetition, fault, cycles in read(bundle, cell):
+        first = recovered(cycles, fault)
+        met = (cycles.at_ns >= fault.injected_ns) | (cycles.received_ns == MISSING)
+        met |= cycles.received_ns > fault.injected_ns
+        met &= cycles.at_ns >= fault.injected_ns - _under_way_ns(bundle)
+        if first is not None:
+            met[first:] = False
+        yield Recovery(
+            cell=cell,
+            repetition=repetition.repetition,
+            order=repetition.order,
+            fault=fault,
+            recovery_us=None if first is None else _microseconds(cycles.received_ns[first] - fault.injected_ns),
+            watched_us=_microseconds(cycles.at_ns[-1] - fault.injected_ns),
+            lost=int((met & (cycles.status == "lost")).sum()),
+            late=int((met & (cycles.status == "late")).sum()),
+            duplicate=int((cycles.duplicates_ns > fault.injected_ns).sum()),
+        )
+
+
+def _under_way_ns(bundle: Bundle) -> int:
+    """How long before the fault a cycle may have been sent whose loss the fault can have caused: the timeout."""
+    return int(bundle.plan["timeout_ms"]) * 1_000_000
+
+
+def _microseconds(nanoseconds: int) -> int:
+    return int(nanoseconds + 500) // 1000
+
+
+def _summary(cell: Cell, recoveries: tuple[Recovery, ...]) -> Summary:
+    times = np.array([math.inf if r.recovery_us is None else r.recovery_us for r in recoveries])
+    return Summary(
+        cell=cell,
+        recoveries=recoveries,
+        median=median(times),
+        lost=_mean([r.lost for r in recoveries]),
+        late=_mean([r.late for r in recoveries]),
+        duplicate=_mean([r.duplicate for r in recoveries]),
+        never=sum(r.recovery_us is None for r in recoveries),
+    )
+
+
+def median(values: Floats) -> Estimate:
+    """The median of `values` (N,), infinities among them, with the 95 % interval between two order statistics.
+
+    The count below the median is binomial whatever the distribution, so that the k-th smallest and the k-th largest
+    enclose it with at least 95 % confidence for the largest k with P(Bin(N, ½) < k) ≤ 2.5 %: Conover (1999), "Practical
+    nonparametric statistics", section 3.2. Six values are the fewest that allow it.
+    """
+    ordered = np.sort(values)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    middle = float(high if math.isinf(high) else (low + high) / 2)
+    k = int(stats.binom.ppf((1 - bootstrap.CONFIDENCE) / 2, len(ordered), 0.5))
+    if k < 1:
+        return Estimate(middle)
+    return Estimate(middle, float(ordered[k - 1]), float(ordered[-k]))
+
+
+def _mean(counts: Sequence[int]) -> Estimate:
+    """The mean over repetitions with Student's 95 % interval, not below 0."""
+    values = np.array(counts, dtype=np.float64)
+    if len(values) < bootstrap.MINIMUM_REPETITIONS:
+        return Estimate(float(values.mean()))
+    t = float(stats.t.ppf((1 + bootstrap.CONFIDENCE) / 2, len(values) - 1))
+    width = t * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return Estimate(float(values.mean()), max(0.0, float(values.mean()) - width), float(values.mean()) + width)
+
+
+def table(summaries: Iterable[Summary]) -> Grid:
+    """A row a cell: recovery in ms, and cycles a repetition."""
+    header = (
+        "arm", "interval", "QoS", "fault", "repetitions", "recovery, ms", "fastest", "slowest", "never", "lost", "late",
+        "duplicate",
+    )  # fmt: skip
+    rows = tuple(
+        (
+            s.cell.arm,
+            f"{s.cell.interval_ms} ms",
+            str(s.cell.qos),
+            s.fault,
+            str(len(s.recoveries)),
+            _time(s.median),
+            *_extremes(s),
+            str(s.never),
+            _cycles(s.lost),
+            _cycles(s.late),
+            _cycles(s.duplicate),
+        )
+        for s in summaries
+    )
+    title = f"Recovery: from the fault to the first answer of {UNBROKEN} in a row, and cycles a repetition"
+    return Grid(title, header, 4, rows)
+
+
+def _extremes(summary: Summary) -> tuple[str, str]:
+    times = [r.recovery_us for r in summary.recoveries if r.recovery_us is not None]
+    slowest = f"> {_watched(summary)}" if summary.never else milliseconds(max(times))
+    return milliseconds(min(times)) if times else "", slowest
+
+
+def _watched(summary: Summary) -> str:
+    return milliseconds(min(r.watched_us for r in summary.recoveries if r.recovery_us is None))
+
+
+def _time(estimate: Estimate) -> str:
+    value = _or_never(estimate.value_us)
+    if estimate.low_us is None or estimate.high_us is None:
+        return value
+    return f"{value} [{_or_never(estimate.low_us)}, {_or_never(estimate.high_us)}]"
+
+
+def _or_never(value_us: float) -> str:
+    return "never" if math.isinf(value_us) else milliseconds(value_us)
+
+
+def _cycles(estimate: Estimate) -> str:
+    value = f"{estimate.value_us:.1f}"
+    if estimate.low_us is None or estimate.high_us is None or estimate.low_us == estimate.high_us:
+        return value
+    return f"{value} [{estimate.low_us:.1f}, {estimate.high_us:.1f}]"
+
+
+def render(summaries: Iterable[Summary]) -> str:
+    """The text of recovery.csv: a row a repetition; `recovery_us` is empty where it did not recover."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for r in (recovery for summary in summaries for recovery in summary.recoveries):
+        time_us = "" if r.recovery_us is None else r.recovery_us
+        cell = (r.order, r.cell.arm, r.cell.interval_ms, r.cell.qos, r.repetition, r.fault.kind)
+        writer.writerow((*cell, time_us, r.watched_us, r.lost, r.late, r.duplicate))
+    return text.getvalue()

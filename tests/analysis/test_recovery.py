@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recovery from a fault: its time, what it cost, and what is said where a loop does not recover."""
+
+import csv
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stand import reproducible
+from synthetic import CellSpec, Spec, write
+
+from analysis import derived, recovery, recovery_figure, statistics, summary, tables, verify
+from analysis.bundle import Bundle, Cell, Fault, read
+from analysis.recovery import MISSING, UNBROKEN, Cycles
+
+KILLED = CellSpec(arm="broker:kill", fault="broker:kill", outage_ms=400)
+FAULT = Fault("broker:kill", 1_000_000_000, 1_005_000_000, 1_400_000_000, ("broker ended: exit status 137",))
+
+
+def bundle_of(tmp_path: Path, *cells: CellSpec, repetitions: int = 8, messages: int = 100) -> Bundle:
+    return read(write(tmp_path / "bundle", Spec(cells=cells or (KILLED,), repetitions=repetitions, messages=messages)))
+
+
+def independently(bundle: Bundle) -> list[tuple[float | None, int, int]]:
+    """(recovery in µs, lost, late) of each repetition, row by row from samples.parquet and bundle.json alone."""
+    rows = pq.read_table(bundle.folder / "samples.parquet").to_pylist()
+    found = []
+    for entry in bundle.document["repetitions"]:
+        arm = bundle.document["plan"]["cells"][entry["cell"]]["arm"]
+        own = [row for row in rows if row["arm"] == arm and row["repetition"] == entry["repetition"]]
+        own = sorted((row for row in own if row["status"] != "duplicate"), key=lambda row: row["sequence"])
+        at_ns = entry["fault"]["injected_ns"]
+        after = [row for row in own if (row["sent_ns"] or row["intended_ns"]) >= entry["fault"]["in_force_ns"]]
+        first = next(
+            (i for i in range(len(after) - 9) if all(row["status"] == "ok" for row in after[i : i + 10])),
+            None,
+        )
+        meanwhile = after if first is None else after[:first]
+        time_us = None if first is None else (after[first]["received_ns"] - at_ns) / 1000
+        found.append((time_us, *(sum(row["status"] == what for row in meanwhile) for what in ("lost", "late"))))
+    return found
+
+
+def test_recovery_is_what_an_independent_reading_of_the_samples_gives(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, replace(KILLED, late=3))
+    (own,) = recovery.of(bundle)
+    expected = independently(bundle)
+    assert [r.lost for r in own.recoveries] == [lost for _, lost, _ in expected]
+    for found, (time_us, _, _) in zip(own.recoveries, expected, strict=True):
+        assert found.recovery_us == pytest.approx(time_us, abs=1)
+        assert found.recovery_us > 400_000
+
+
+def cycles(*statuses: str, interval_ns: int = 20_000_000, start_ns: int = 900_000_000) -> Cycles:
+    """One cycle each, answered after 5 ms or 1.1 s."""
+    at_ns = start_ns + interval_ns * np.arange(len(statuses), dtype=np.int64)
+    takes_ns = np.array([{"ok": 5_000_000, "late": 1_100_000_000}.get(status, 0) for status in statuses])
+    lost = np.array(statuses) == "lost"
+    return Cycles(at_ns, np.where(lost, MISSING, at_ns + takes_ns), np.array(statuses), np.zeros(0, dtype=np.int64))
+
+
+def test_recovery_begins_an_unbroken_row_and_not_just_any_answer() -> None:
+    before, outage, blip = ["ok"] * 5, ["lost"] * 4, ["ok"] * 9 + ["lost"]
+    assert recovery.recovered(cycles(*before, *outage, *blip, *["ok"] * UNBROKEN), FAULT) == 19
+    assert recovery.recovered(cycles(*before, *outage, *["ok"] * UNBROKEN), FAULT) == 9
+
+
+def test_a_row_that_begins_before_the_fault_is_in_force_is_no_recovery() -> None:
+    assert recovery.recovered(cycles(*["ok"] * 20), FAULT) == 6, "the first one due after 1.005 s"
+
+
+def test_a_late_answer_breaks_the_row() -> None:
+    assert recovery.recovered(cycles(*["ok"] * 10, "late", *["ok"] * UNBROKEN), FAULT) == 11
+
+
+def test_without_ten_answers_in_a_row_it_never_recovers() -> None:
+    assert recovery.recovered(cycles(*["ok"] * 5, *["lost"] * 4, *["ok"] * 9), FAULT) is None
+    assert recovery.recovered(cycles(*["ok"] * 9), FAULT) is None
+
+
+@reproducible
+@given(st.lists(st.sampled_from(["ok", "late", "lost"]), max_size=60))
+def test_whatever_the_cycles_the_first_unbroken_row_is_found(statuses: list[str]) -> None:
+    own = cycles(*statuses)
+    expected = next(
+        (
+            i
+            for i in range(len(statuses) - 9)
+            if own.at_ns[i] >= FAULT.in_force_ns and set(statuses[i : i + 10]) == {"ok"}
+        ),
+        None,
+    )
+    assert recovery.recovered(own, FAULT) == expected
+
+
+def test_cycles_lost_long_before_the_fault_are_not_laid_at_its_door(tmp_path: Path) -> None:
+    (own,) = recovery.of(bundle_of(tmp_path, replace(KILLED, interval_ms=100, lost=10), messages=200))
+    for each in own.recoveries:
+        assert 4 <= each.lost <= 4 + 10
+    assert sum(each.lost for each in own.recoveries) < 8 * 14
+
+
+def test_a_repetition_that_never_recovers_is_counted_shown_and_ranks_last(tmp_path: Path) -> None:
+    (own,) = recovery.of(bundle_of(tmp_path, replace(KILLED, outage_ms=60_000)))
+    assert own.never == len(own.recoveries) == 8
+    assert math.isinf(own.median.value_us)
+    (row,) = recovery.table([own]).rows
+    assert "never [never, never]" in row
+    assert any(cell.startswith("> ") for cell in row), "as long as it was watched"
+    assert "8" in row
+
+
+def test_the_median_ranks_those_that_never_recover_behind_all_others() -> None:
+    some = recovery.median(np.array([10.0, 20.0, 30.0, math.inf, math.inf, 40.0, 50.0]))
+    assert (some.value_us, some.low_us, some.high_us) == (40.0, 10.0, math.inf)
+    assert recovery.median(np.array([1.0, math.inf])).value_us == math.inf
+    assert recovery.median(np.array([1.0, 3.0])).value_us == 2.0
+    assert recovery.median(np.array([1.0] * 5)).low_us is None, "five values allow no interval"
+
+
+def test_the_interval_of_the_median_covers_it_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(1)
+    draws = rng.lognormal(0, 1, size=(2000, 10))
+    covered = 0
+    for own in draws:
+        estimate = recovery.median(own)
+        assert estimate.low_us is not None
+        assert estimate.high_us is not None
+        covered += estimate.low_us <= 1.0 <= estimate.high_us
+    assert covered / len(draws) >= 0.95
+
+
+def test_a_fault_without_its_proof_is_none(tmp_path: Path) -> None:
+    def unproved(document: dict[str, object]) -> None:
+        for entry in document["repetitions"]:  # type: ignore[attr-defined]
+            entry["fault"]["evidence"] = []
+
+    bundle = read(write(tmp_path / "bundle", Spec(cells=(KILLED,), edit=unproved)))
+    assert recovery.of(bundle) == ()
+
+
+def test_summary_table_csv_and_figure_say_the_same_and_can_be_made_again(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, KILLED, CellSpec(arm="none"), replace(KILLED, arm="long", outage_ms=700))
+    summaries = statistics.summarise(bundle)
+    derived.write(bundle, summaries, bundle.folder)
+    rows = list(csv.DictReader(io.StringIO((bundle.folder / "summary.csv").read_text())))
+    medians = {row["arm"]: float(row["value_us"]) for row in rows if row["metric"] == "recovery"}
+    assert set(medians) == {"broker:kill", "long"}, "nothing broke in the other"
+    assert medians["long"] > medians["broker:kill"] > 400_000
+    each = list(csv.DictReader(io.StringIO((bundle.folder / "recovery.csv").read_text())))
+    assert len(each) == 16
+    own = sorted(int(row["recovery_us"]) for row in each if row["arm"] == "long")
+    assert medians["long"] == pytest.approx((own[3] + own[4]) / 2)
+    text = (bundle.folder / "table.md").read_text()
+    assert "Recovery: from the fault to the first answer of 10 in a row" in text
+    assert {path.suffix for path in (bundle.folder / "figures").glob("recovery.*")} == {".png", ".svg", ".pdf"}
+    assert verify.verify(bundle.folder).findings == ()
+
+
+def test_a_run_without_faults_has_no_trace_of_them(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, CellSpec())
+    derived.write(bundle, statistics.summarise(bundle), bundle.folder)
+    assert not (bundle.folder / "recovery.csv").exists()
+    assert not list((bundle.folder / "figures").glob("recovery.*"))
+    assert "recovery" not in (bundle.folder / "summary.csv").read_text()
+    assert tables.compact(recovery.table(())).rows == ()
+
+
+def test_each_panel_shows_every_cycle_of_its_cell(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, replace(KILLED, late=2))
+    (panel,) = recovery_figure.panels(bundle, recovery.of(bundle))
+    counts = {name: sum(r.counts[name] for r in bundle.repetitions) for name in ("ok", "late", "lost")}
+    assert (len(panel.answered), len(panel.late), len(panel.lost_s)) == (counts["ok"], counts["late"], counts["lost"])
+    assert panel.lost_s.min() >= 0
+    assert panel.lost_s.max() < 0.4
+    assert np.isfinite(panel.answered).all()
+
+
+def test_cells_are_told_apart_by_what_broke(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, KILLED, replace(KILLED, arm="frozen", fault="broker:freeze:1s"))
+    cells: tuple[Cell, ...] = bundle.cells
+    assert [cell.fault for cell in cells] == ["broker:kill", "broker:freeze:1s"]
+    assert " · ".join(derived.conditions_of(bundle)).count("fault broker:kill | broker:freeze:1s") == 1
+    assert summary.render(statistics.summarise(bundle)).count("recovery") == 0, "only where it is handed in"
