@@ -5,9 +5,10 @@ import collections
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis import compare
+from analysis import compare, headline
 from analysis.bundle import CELL_KEY, Bundle, BundleError, Cell
 from analysis.compare import SAME, UNKNOWN, Claim
+from analysis.headline import Question
 from analysis.selection import Selection
 
 YES, NO, OPEN = "reproduced", "contradicted", "cannot tell"
@@ -26,25 +27,39 @@ class Outcome:
     original: str
     replay: str
     verdict: str
+    headline: bool = False
+    """Is it what the original was made to answer?"""
 
 
 def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
-    """First what arms differ in, then the level of every statistic of every cell."""
-    return (*_of_arms(original, replay), *_of_levels(original, replay))
+    """First what arms differ in, then the level of every statistic of every cell; of each the headline's claims first.
+
+    Both runs are judged by the margin that the original's question has.
+    """
+    question = headline.of(original)
+    parts = (_of_arms(original, replay, question), _of_levels(original, replay, question))
+    return tuple(outcome for part in parts for outcome in sorted(part, key=lambda one: not one.headline))
 
 
 def summary(found: Sequence[Outcome]) -> str:
     """The answer in a sentence or two, contradictions by name."""
     if not found:
         return "Cannot tell: the two runs have no claim in common; each needs 2 counted repetitions with answers."
-    counts = collections.Counter(outcome.verdict for outcome in found)
-    text = f"{counts[YES]} of {len(found)} claims were reproduced, {counts[NO]} contradicted"
-    text += f"; of {counts[OPEN]} the two runs cannot tell." if counts[OPEN] else "."
+    first = [outcome for outcome in found if outcome.headline]
+    text = f"{_counted(found)}."
+    if first and len(first) < len(found):
+        text = f"Of the headline, {_counted(first)}. In all, {text}"
     broken = [outcome.claim for outcome in found if outcome.verdict == NO]
     if not broken:
         return text
     more = f", and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
     return f"{text} Contradicted: {'; '.join(broken[:NAMED])}{more}."
+
+
+def _counted(found: Sequence[Outcome]) -> str:
+    counts = collections.Counter(outcome.verdict for outcome in found)
+    text = f"{counts[YES]} of {len(found)} claims were reproduced, {counts[NO]} contradicted"
+    return text + (f", and of {counts[OPEN]} the two runs cannot tell" if counts[OPEN] else "")
 
 
 def caveat(original: Bundle, replay: Bundle) -> str | None:
@@ -55,27 +70,30 @@ def caveat(original: Bundle, replay: Bundle) -> str | None:
     return "The replay ran on another machine: levels belong to a machine; what arms differ in is what should travel."
 
 
-def _of_arms(original: Bundle, replay: Bundle) -> Iterator[Outcome]:
-    again = {_key(claim): claim for claim in compare.arms(replay)}
-    for was in compare.arms(original):
+def _of_arms(original: Bundle, replay: Bundle, question: Question) -> Iterator[Outcome]:
+    again = {_key(claim): claim for claim in compare.arms(replay, question.margin)}
+    for was in compare.arms(original, question.margin):
         now = again.get(_key(was))
         name = " → ".join(cell.label for cell in was.cells)
         verdict = OPEN
         if now is not None and UNKNOWN not in (was.verdict, now.verdict):
             verdict = YES if was.verdict == now.verdict else NO
-        yield Outcome(f"{name}: {was.quantity.name}", was.words, now.words if now else "not measured", verdict)
+        replayed = now.words if now else "not measured"
+        first = was.quantity in question.headlines
+        yield Outcome(f"{name}: {was.quantity.name}", was.words, replayed, verdict, first)
 
 
-def _of_levels(original: Bundle, replay: Bundle) -> Iterator[Outcome]:
+def _of_levels(original: Bundle, replay: Bundle, question: Question) -> Iterator[Outcome]:
     sides = Selection("original", original, original.cells), Selection("replay", replay, replay.cells)
     try:
-        levels = compare.compare(*sides, force=True)
+        levels = compare.compare(*sides, margin=question.margin, force=True)
     except BundleError:
         return
     for claim in levels.claims:
         verdict = {SAME: YES, UNKNOWN: OPEN}.get(claim.verdict, NO)
         name = f"{claim.cells[0].label}: {claim.quantity.name}"
-        yield Outcome(name, claim.quantity.text(claim.a), claim.quantity.text(claim.b), verdict)
+        values = claim.quantity.text(claim.a), claim.quantity.text(claim.b)
+        yield Outcome(name, *values, verdict, claim.quantity in question.headlines)
 
 
 def _key(claim: Claim) -> Key:
