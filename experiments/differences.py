@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments import brokers, engine, host
+import docker.errors
+
+from experiments import brokers, engine, host, images
 from experiments.cpus import cpu_sets
 from experiments.plan import Plan
 from schema.bundle import Bundle
@@ -134,10 +136,19 @@ def _of_images(recorded: Bundle, pinned: Mapping[str, str]) -> Iterator[Fact]:
         effect = Effect.WEAKENS if service == "broker" else Effect.MOVES
         known = image.version or image.reference
         meaning = "built or pulled at another time, and perhaps of another version"
+        same = service in pinned
         if service == "observer":
-            meaning = "the observer is always the one of this checkout"
-        now = known if service in pinned else "this checkout's"
+            meaning, same = "the observer is always the one of this checkout", image.id == _observer_id()
+        now = known if same else "this checkout's"
         yield Fact(f"image of {service}", known, now, effect, meaning)
+
+
+def _observer_id() -> str | None:
+    """The image that the observer ran last; none before there was one."""
+    try:
+        return str(engine.connect().images.get(images.OBSERVER).id)
+    except docker.errors.DockerException:
+        return None
 
 
 def _of_host_broker(recorded: Bundle, planned: Plan) -> Iterator[Fact]:

@@ -149,6 +149,14 @@ def test_nothing_is_written_through_a_link(good: Path, command: str, name: str) 
         assert [path.read_text() for path in victim.iterdir()] == ["kept"]
 
 
+@pytest.mark.parametrize("name", ["report.html", ".summary.csv.part", "derived.SHA256SUMS"])
+def test_a_folder_where_a_file_belongs_is_one_line(good: Path, name: str) -> None:
+    with damaged(good) as folder:
+        (folder / name).mkdir()
+        code, _, err = call("report", str(folder))
+        assert (code, f"{name}: a folder where a file belongs" in err) == (2, True)
+
+
 def test_a_bundle_whose_table_is_a_bomb_is_refused_unread(good: Path) -> None:
     with damaged(good) as folder:
         rows = pl.read_parquet(folder / "samples.parquet").head(1)
