@@ -18,7 +18,7 @@ help: ## this page
 scenario-%: $(VENV)/.ready ## run scenario N (0 to 8), print its table, leave results/latest
 	@$(RUN) -m experiments run $* && $(RUN) -m analysis summarise results/latest
 
-study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino
+study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino, faults
 	@$(RUN) -m experiments study $* && $(RUN) -m analysis summarise results/latest
 
 scenarios: $(VENV)/.ready ## all nine scenarios, one overview and the thesis' comparisons (about 30 minutes)

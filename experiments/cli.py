@@ -91,6 +91,8 @@ def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")],
     given = variables.given(swaps or [], os.environ)
     placement, notice = _placement(variables.Settings.parse(given))
     planned = plan.of_study(name, given, secrets.token_hex(4), placement)
+    if STUDIES[name].leaves_out:
+        planned = _possible(planned)
     raise typer.Exit(_run(planned, given, notice)[0])
 
 
@@ -123,6 +125,20 @@ def run_again(
     bare = any(cell.placement == "host" for cell in planned.cells)
     notice = "placement host (plain processes), as in the run replayed" if bare else None
     raise typer.Exit(_run(planned, {}, notice, command, pinned)[0])
+
+
+def _possible(planned: plan.Plan) -> plan.Plan:
+    """Leave out the arms that this host cannot do; raise BadInputError, with the last reason, where none is left."""
+    stands = {cell.placement: _stand(cell.placement) for cell in planned.cells}
+    impossible: dict[str, str] = {}
+    for cell in planned.cells:
+        try:
+            stands[cell.placement].check(cell.conditions)
+        except BadInputError as error:
+            impossible[cell.arm] = str(error)
+            if set(impossible) == {each.arm for each in planned.cells}:
+                raise
+    return planned.without(impossible)
 
 
 def _run(
@@ -158,7 +174,12 @@ def _run(
 def _notices(planned: plan.Plan, notice: str | None) -> list[str]:
     """Return what the user must know before the first cycle."""
     asked = [knob for cell in planned.cells for _, knobs in cell.conditions.knobs for knob in knobs]
-    return [*([notice] if notice else []), *([NOTICE] if any(isinstance(knob, Flags) for knob in asked) else [])]
+    left_out = [f"left out: arm {arm}: {reason}" for arm, reason in planned.left_out]
+    return [
+        *([notice] if notice else []),
+        *left_out,
+        *([NOTICE] if any(isinstance(knob, Flags) for knob in asked) else []),
+    ]
 
 
 def _require_nothing_left() -> None:

@@ -48,6 +48,10 @@ class Conditions:
         """The same with nothing that disturbs or breaks."""
         return replace(self, contention=None, fault=None)
 
+    def standing(self) -> Conditions:
+        """The same as the stand is brought up for: what breaks needs nothing beforehand, unless it has a helper."""
+        return self if self.fault and self.fault.helper else replace(self, fault=None)
+
     def services(self) -> list[str]:
         """The services that must run."""
         board = ["board"] if self.board.serves else []
@@ -100,6 +104,8 @@ class Plan:
     cells: list[Cell]
     settings: Settings
     run: str
+    left_out: tuple[tuple[str, str], ...] = ()
+    """(arm, reason) of a study's arms that this host cannot do."""
     captured: bool = False
     """Split O by a capture; the latencies of such a run are not for comparison."""
 
@@ -127,6 +133,11 @@ class Plan:
             warmup=self.settings.warmup, qos=cell.qos, qos_answer=cell.qos_answer, timeout_ms=cell.timeout_ms,
         )  # fmt: skip
 
+    def without(self, impossible: Mapping[str, str]) -> Plan:
+        """The same without these arms, by the reason that each is left out for."""
+        cells = [cell for cell in self.cells if cell.arm not in impossible]
+        return replace(self, cells=cells, left_out=tuple(impossible.items()))
+
     def record(self) -> dict[str, Any]:
         """Give `plan` in bundle.json."""
         settings = self.settings
@@ -134,6 +145,7 @@ class Plan:
             "seed": settings.seed, "messages": settings.messages, "repetitions": settings.repetitions,
             "warmup": settings.warmup, "timeout_ms": settings.timeout_ms, "deadline_ms": settings.deadline_ms,
             "run": self.run, "captured": self.captured,
+            "left_out": [{"arm": arm, "reason": reason} for arm, reason in self.left_out],
             "cells": [cell.record(index) for index, cell in enumerate(self.cells)], "order": self.order(),
         }  # fmt: skip
 

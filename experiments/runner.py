@@ -161,7 +161,7 @@ class Runner:
         """Bring the stand to the cell's conditions, run one repetition on a fresh broker, and judge it."""
         cell, entry, stand = running.cell, running.entry, self._stands[running.cell.placement]
         conditions = cell.conditions
-        stand.up(conditions)
+        stand.up(conditions.standing())
         disturbing = Disturbance(stand, conditions.contention, self._plan.run, self._capacity(cell))
         stand.fresh_broker()
         stand.apply(conditions)

@@ -19,6 +19,8 @@ class Study:
     scenario: str
     arms: dict[str, Swaps]
     common: Swaps = field(default_factory=dict)
+    leaves_out: bool = False
+    """Are arms that this host cannot do named and left out? Otherwise they refuse the study."""
 
 
 def _on_both(knob: str) -> Swaps:
@@ -57,5 +59,26 @@ STUDIES = {
         "1",
         {"simavr": {"DEVICE": "simavr"}, "model": {"DEVICE": "model"}, "none": {"DEVICE": "none"}},
         {"INTERVALS": "20"},
+    ),
+    "faults": Study(
+        "How long is the loop without answers after each fault?",
+        "1",
+        {
+            value: {"FAULT": value}
+            for value in (
+                "broker:restart",
+                "broker:kill",
+                "broker:freeze:1s",
+                "pi:kill",
+                "pi:freeze:1s",
+                "link:cut:1s",
+                "board:reset",
+                "board:silence:1s",
+                "serial:garbage",
+                "serial:unplug:1s",
+            )
+        },
+        {"INTERVALS": "20", "MESSAGES": "450"},
+        leaves_out=True,
     ),
 }

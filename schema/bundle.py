@@ -100,6 +100,13 @@ class Cell(_Record):
     fault_at_ms: Annotated[int, _whole(bounds.FAULT_AT_MS)] | None = None
 
 
+class LeftOut(_Record):
+    """An arm of a study that the host could not do."""
+
+    arm: Line
+    reason: Line
+
+
 class Plan(_Record):
     """`plan`: what was to be run."""
 
@@ -110,6 +117,7 @@ class Plan(_Record):
     timeout_ms: Annotated[int, _whole(bounds.TIMEOUT_MS)]
     deadline_ms: Annotated[int, _whole(bounds.DEADLINE_MS)] | None = None
     captured: Flag = False
+    left_out: Annotated[list[LeftOut], Field(max_length=bounds.CELLS[1])] = []
     question: Line | None = None
     headline: Annotated[list[Line], Field(max_length=100)] | None = None
     margin_percent: Annotated[float, _check("a number from 0 to 1000", _is_margin)] = 5.0

@@ -115,6 +115,8 @@ class Fault:
     """How long after its end the repetition must go on: a stand that works answers again by then."""
     of_the_host: ClassVar[bool] = False
     """Does it act on the machine itself, beyond the stand?"""
+    helper: ClassVar[str | None] = None
+    """A service of the Compose file that brings it about."""
     revives: ClassVar[bool] = False
     """Does the service run in another process afterwards, whose knobs must be set anew?"""
 

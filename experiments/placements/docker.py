@@ -30,7 +30,7 @@ from experiments.plan import Conditions
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
 LABEL = "testbed.run"
-ATTACHED = ("control-loop", "observer", "flooder", "capture")
+ATTACHED = ("control-loop", "observer", "flooder", "capture", "link")
 _ECHO_PORT = 7007
 
 
@@ -100,6 +100,9 @@ class DockerStand(Stand):
         if image and not published.obtain(self._engine, image):
             raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
         if conditions.fault:
+            if engine.is_far():
+                why = "its time is read on this machine's clock, the cycles' on the engine's; run it there"
+                raise BadInputError("FAULT", str(conditions.fault), why)
             conditions.fault.check(Place(self.containers, conditions.board.kind))
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
@@ -145,7 +148,8 @@ class DockerStand(Stand):
         as_run = self._folder / "compose.yml"
         self._compose("config", "--output", str(as_run))
         as_run.write_text(relocated(as_run.read_text()))
-        services = ["observer", *conditions.services()]
+        helper = conditions.fault.helper if conditions.fault else None
+        services = ["observer", *conditions.services(), *([helper] if helper else [])]
         # What was set on a running process, and its group's real-time budget, is undone only by a new container.
         kept = set(services) - self._touched
         self._touched.clear()

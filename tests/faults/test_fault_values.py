@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stand import reproducible
 
-from experiments import faults
+from experiments import cli, faults
 from experiments.errors import BadInputError
 from experiments.faults import Place, step
-from experiments.plan import of_scenario
+from experiments.plan import of_scenario, of_study
+from experiments.studies import STUDIES
 from experiments.variables import Settings
 
 LONG = Settings(intervals=(20,), messages=1000, seed=1)
@@ -165,3 +166,22 @@ def test_one_more_fault_is_one_more_file(tmp_path: Path, monkeypatch: pytest.Mon
         assert "pi:nap:3s" in faults.examples()
     finally:
         del faults.REGISTRY._kinds["nap"], sys.modules["experiments.faults.nap"]
+
+
+def test_a_study_of_faults_leaves_out_what_this_host_cannot_do_and_says_so() -> None:
+    planned = of_study("faults", {"REPETITIONS": "1", "PLACEMENT": "host", "DEVICE": "none"}, "0123abcd", "host")
+    kept = cli._possible(planned)
+    left_out = {entry["arm"]: entry["reason"] for entry in kept.record()["left_out"]}
+    assert set(left_out) == {"link:cut:1s", "board:reset", "board:silence:1s", "serial:garbage", "serial:unplug:1s"}
+    assert left_out["link:cut:1s"].endswith("say PLACEMENT=docker")
+    assert {cell.arm for cell in kept.cells} | set(left_out) == set(STUDIES["faults"].arms)
+    assert {line for line in cli._notices(kept, None) if line.startswith("left out: ")} == {
+        f"left out: arm {arm}: {reason}" for arm, reason in left_out.items()
+    }
+
+
+def test_a_stand_is_not_brought_up_anew_for_another_fault() -> None:
+    cells = of_study("faults", {}, "0123abcd", "docker").cells
+    standing = {cell.arm: cell.conditions.standing() for cell in cells}
+    assert standing["broker:kill"] == standing["pi:kill"] == standing["board:reset"]
+    assert standing["link:cut:1s"] != standing["pi:kill"], "its helper must run"

@@ -11,8 +11,8 @@ from stand import ROOT
 
 pytestmark = pytest.mark.engine
 
-CAPABILITIES = {"observer": ["SYS_NICE", "SYS_PTRACE"], "capture": ["NET_RAW"]}
-"""What sets and reads knobs, and what captures packets, cannot do without; nothing else has any."""
+CAPABILITIES = {"observer": ["SYS_NICE", "SYS_PTRACE"], "capture": ["NET_RAW"], "link": ["NET_ADMIN"]}
+"""What sets and reads knobs, captures packets, or cuts the Pi off cannot do without; nothing else has any."""
 
 
 def test_the_stand_is_valid_for_use_by_hand() -> None:
