@@ -27,17 +27,21 @@ def resample(repetitions: int, seed: tuple[int, ...]) -> Integers:
     return np.bincount(cells.ravel(), minlength=RESAMPLES * repetitions).reshape(RESAMPLES, repetitions)
 
 
-def interval(value: Floats, replicates: Floats, repetitions: int) -> tuple[Floats, Floats]:
-    """The 95 % interval around `value` (…) from `replicates` (RESAMPLES, …)."""
-    t = float(stats.t.ppf((1 + CONFIDENCE) / 2, repetitions - 1))
+def interval(
+    value: Floats, replicates: Floats, repetitions: int, confidence: float = CONFIDENCE
+) -> tuple[Floats, Floats]:
+    """The interval of this confidence around `value` (…) from `replicates` (RESAMPLES, …)."""
+    t = float(stats.t.ppf((1 + confidence) / 2, repetitions - 1))
     width = t * math.sqrt(repetitions / (repetitions - 1)) * replicates.std(axis=0)
     return value - width, value + width
 
 
-def positive_interval(value: Floats, replicates: Floats, repetitions: int) -> tuple[Floats, Floats]:
+def positive_interval(
+    value: Floats, replicates: Floats, repetitions: int, confidence: float = CONFIDENCE
+) -> tuple[Floats, Floats]:
     """`interval` on the logarithm, as suits a latency: never below 0, and longer towards the tail."""
     if np.min(replicates) <= 0:
-        low, high = interval(value, replicates, repetitions)
+        low, high = interval(value, replicates, repetitions, confidence)
         return np.maximum(low, 0), high
-    low, high = interval(np.log(value), np.log(replicates), repetitions)
+    low, high = interval(np.log(value), np.log(replicates), repetitions, confidence)
     return np.exp(low), np.exp(high)

@@ -158,6 +158,17 @@ class Bundle:
         plan: Document = self.document["plan"]
         return plan
 
+    @property
+    def repetitions_due(self) -> int:
+        """How many repetitions of each cell a complete run has: as planned, or up to the look that ended it."""
+        looks = self.document.get("looks") or []
+        return int(looks[-1]["repetitions"] if looks and looks[-1]["stop"] else self.plan["repetitions"])
+
+    @property
+    def due(self) -> list[tuple[int, int]]:
+        """What a complete run has of `order`."""
+        return [(cell, repetition) for cell, repetition in self.order if repetition <= self.repetitions_due]
+
     def deadline_ms(self, cell: Cell) -> int:
         """The plan's deadline, or the interval: an answer later than that comes after the next request."""
         deadline_ms = self.plan.get("deadline_ms")

@@ -11,13 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import signal
 
-from analysis import bootstrap, inference
+from analysis import bootstrap, compare, inference, sequential
+from analysis.compare import METRICS, SAME, SLOWER, UNKNOWN
 from analysis.distribution import Distribution, Floats, Integers, of_samples
+from analysis.headline import MARGIN
 from analysis.inference import Sides
+from analysis.quantity import Quantity
+from analysis.sequential import Headline, Rule
 from analysis.tables import Grid
+from schema.looks import USUAL_REPETITIONS, looks
 
 SHIFTS_US = (200, 500, 1000)
 CYCLES = 100
+PRECISION = 0.1
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATISTICS = ("avg", *QUANTILES)
 
@@ -68,6 +74,45 @@ def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: in
     return np.asarray(np.mean([own.low_us[: len(STATISTICS)] > 0 for own in found], axis=0))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What became of many runs with PRECISION: shares of runs, and repetitions of each arm, on average.
+
+    `alarms` counts runs with any verdict `faster` or `slower` in any statistic, `slower` those with it in the headline.
+    """
+
+    alarms: float
+    slower: float
+    same: float
+    repetitions: float
+
+
+def sequences(noise: Noise, headline: tuple[str, str], shift_us: float, runs: int, seed: int = 1) -> Outcome:
+    """Many runs of two arms, B slower by `shift_us`, each looked at as `PRECISION=10%` has it, up to 40 repetitions."""
+    rng = np.random.default_rng((seed, int(shift_us)))
+    rule = Rule(PRECISION, looks(USUAL_REPETITIONS))
+    column = METRICS.index(headline[0]) * len(STATISTICS) + STATISTICS.index(headline[1])
+    outcomes = [
+        _sequence(_sides(noise, rng, rule.most, shift_us), rule, Quantity(*headline), column) for _ in range(runs)
+    ]
+    return Outcome(*np.mean(outcomes, axis=0))
+
+
+def _sequence(sides: Sides, rule: Rule, headline: Quantity, column: int) -> tuple[bool, bool, bool, int]:
+    """(any alarm, headline slower, headline the same, repetitions) of one run."""
+    for look in rule.looks:
+        a, b = sides.a[: look.repetitions], sides.b[: look.repetitions]
+        found = inference.differences([Sides(a, b)], (1,), look.share)[0]
+        low, high = found.low_us, found.high_us
+        value = float(a[:, column].mean())
+        verdict = compare.verdict(float(low[column]), float(high[column]), MARGIN * value)
+        settled = None if verdict == UNKNOWN else verdict
+        width = float(high[column] - low[column]) / 2 / value
+        if sequential.decide([Headline("B", headline, settled, width)], rule, look.repetitions).stop:
+            break
+    return bool(np.any((low > 0) | (high < 0))), verdict == SLOWER, verdict == SAME, look.repetitions
+
+
 def coverage(noise: Noise, repetitions: int, runs: int, seed: int = 1) -> Floats:
     """(4,): the share of runs whose 95 % bootstrap interval of T holds the true avg, p50, p90 and p99."""
     rng = np.random.default_rng((seed, repetitions))
@@ -85,7 +130,7 @@ def coverage(noise: Noise, repetitions: int, runs: int, seed: int = 1) -> Floats
 
 def tables(splits: int) -> list[Grid]:
     """False alarms, power and coverage for each host and number of repetitions."""
-    return [_false_alarm_table(splits), _power_table(splits // 2), _coverage_table(splits // 2)]
+    return [_false_alarm_table(splits), _power_table(splits // 2), _coverage_table(splits // 2), sequence_table(splits)]
 
 
 def _false_alarm_table(splits: int) -> Grid:
@@ -118,6 +163,23 @@ def _coverage_table(runs: int) -> Grid:
     )
     header = ("host", "repetitions", *STATISTICS)
     return Grid(f"Coverage: share of {runs} runs whose 95 % interval of T holds the truth", header, 2, rows)
+
+
+def sequence_table(runs: int) -> Grid:
+    """False alarms and expected number of repetitions with PRECISION=10%."""
+    rows = tuple(
+        (noise.name, Quantity(*headline).name, f"{shift / 1000:g} ms" if shift else "none", f"{own.alarms:.1%}",
+         f"{own.slower:.0%}", f"{own.same:.0%}", f"{own.repetitions:.1f}")
+        for noise in HOSTS
+        for headline in (("T", "p50"), ("O", "p99"))
+        for shift in (0, 500)
+        for own in [sequences(noise, headline, shift, runs)]
+    )  # fmt: skip
+    header = ("host", "headline", "true shift of T", "any faster or slower", "slower", "the same", "repetitions")
+    at = ", ".join(str(look.repetitions) for look in looks(USUAL_REPETITIONS))
+    return Grid(
+        f"PRECISION={100 * PRECISION:g}%: {runs} runs of two arms each, looked at after {at} blocks", header, 3, rows
+    )
 
 
 def _any_verdict(pairs: Sequence[Sides]) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: `python -m analysis --help`."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from analysis import (
     figures,
     headline,
     integrity,
+    look,
     path,
     proved,
     recovery,
@@ -193,6 +195,12 @@ def reproduced(
         console.print(line, soft_wrap=True)
     rows = tuple((own.claim, own.original, own.replay, own.verdict) for own in found)
     tables.show(tables.Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
+
+
+@app.command(name="look")
+def look_command(bundle: BundleArgument = LATEST) -> None:
+    """Say whether a run with PRECISION has its answer, as one line of JSON: what the runner asks between blocks."""
+    print(json.dumps(look.look(read(bundle)), ensure_ascii=False))
 
 
 @app.command(name="calibrate")

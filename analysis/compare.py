@@ -13,7 +13,7 @@ from functools import partial
 
 import numpy as np
 
-from analysis import comparability, cycles, inference
+from analysis import comparability, cycles, inference, sequential
 from analysis.bundle import Bundle, BundleError, Cell
 from analysis.distribution import Distribution, Floats
 from analysis.headline import MARGIN
@@ -152,7 +152,7 @@ def _judged(a: Bundle, b: Bundle, measured: Sequence[_Measured], margin: float) 
     if not measured:
         return ()
     seed = tuple(sorted(int(bundle.plan["seed"]) for bundle in (a, b)))
-    found = inference.differences([own.sides for own in measured], seed)
+    found = inference.differences([own.sides for own in measured], seed, min(map(sequential.share, (a, b))))
     return tuple(claim for own, of in zip(measured, found, strict=True) for claim in _claims(own, of, margin))
 
 
@@ -189,11 +189,12 @@ def _claims(own: _Measured, found: inference.Differences, margin: float) -> Iter
             sure=low > 0 or high < 0,
             cliffs_delta=inference.cliffs_delta(a, b),
             margin=limit,
-            verdict=_verdict(low, high, limit),
+            verdict=verdict(low, high, limit),
         )
 
 
-def _verdict(low: float, high: float, margin: float) -> str:
+def verdict(low: float, high: float, margin: float) -> str:
+    """What an interval of B − A says, where less is better and `margin` does not matter."""
     if max(-low, high) <= margin:
         return SAME
     return FASTER if high < 0 else SLOWER if low > 0 else UNKNOWN

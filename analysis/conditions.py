@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from analysis import sequential
 from analysis.bundle import Bundle, Cell
 
 
@@ -21,7 +22,7 @@ def of_cells(cells: Sequence[Cell]) -> list[str]:
 def of_run(bundle: Bundle) -> list[str]:
     """Placement, size and host of the run."""
     host, plan = bundle.document["host"], bundle.plan
-    words = [f"placement {bundle.document['placement']}", f"{plan['repetitions']} × {plan['messages']} cycles"]
+    words = [f"placement {bundle.document['placement']}", f"{bundle.repetitions_due} × {plan['messages']} cycles"]
     words += [f"kernel {host['kernel']}"] if host.get("kernel") else []
     words += [f"{host['cpus']} CPUs"] if host.get("cpus") else []
     return [*words, str(bundle.document["started_utc"])[:10]]
@@ -32,7 +33,7 @@ def notices(bundle: Bundle) -> list[str]:
     lines = [str(bundle.document["notice"])] if bundle.document["notice"] else []
     if bundle.status != "complete":
         lines.append(f"{bundle.status} run: {bundle.document.get('reason') or 'ended early'}")
-    return lines
+    return lines + ([looks] if (looks := sequential.notice(bundle)) else [])
 
 
 _KNOBS = {"tcp": "TCP"}

@@ -51,12 +51,12 @@ class Differences:
     p: Floats
 
 
-def differences(pairs: Sequence[Sides], seed: tuple[int, ...]) -> list[Differences]:
-    """The differences of every pair, judged together."""
+def differences(pairs: Sequence[Sides], seed: tuple[int, ...], share: float = 1) -> list[Differences]:
+    """The differences of every pair, judged together at `share` of the level: less than all where a run had looks."""
     rng = np.random.default_rng(seed)
     single = len(pairs) == 1
     largest = np.max([_studentised_maxima(pair, _labels(pair, rng, exact=single)) for pair in pairs], axis=0)
-    critical = _critical(largest, level(pairs))
+    critical = _critical(largest, level(pairs, share))
     return [_judge(pair, largest, critical) for pair in pairs]
 
 
@@ -65,9 +65,9 @@ def cliffs_delta(a: Floats, b: Floats) -> float:
     return float(np.sign(b[:, None] - a[None, :]).mean())
 
 
-def level(pairs: Sequence[Sides]) -> float:
+def level(pairs: Sequence[Sides], share: float = 1) -> float:
     """The level that repetitions allow; `SLACK` because of random relabellings the rarest come somewhat more often."""
-    return min(PROMISED, max(LEVEL, SLACK * rarest(pairs)))
+    return min(PROMISED * share, max(LEVEL * share, SLACK * rarest(pairs)))
 
 
 def rarest(pairs: Sequence[Sides]) -> float:

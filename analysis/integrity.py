@@ -43,7 +43,7 @@ def _plan(bundle: Bundle) -> Iterator[str]:
         yield "bundle.json: two repetitions of one cell have the same number"
     if unknown := {r.cell for r in bundle.repetitions} - {cell.index for cell in bundle.cells}:
         yield f"bundle.json: repetitions of cell {min(unknown)}, which the plan does not have"
-    if bundle.status == "complete" and (missing := set(bundle.order) - set(pairs)):
+    if bundle.status == "complete" and (missing := set(bundle.due) - set(pairs)):
         cell, repetition = min(missing)
         yield f"bundle.json: complete, but planned repetitions are missing, first cell {cell}, repetition {repetition}"
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from analysis import bootstrap, cycles
+from analysis import bootstrap, cycles, sequential
 from analysis.bundle import Bundle, Cell
 from analysis.distribution import Distribution, Floats, Integers, weighted_means
 
@@ -17,7 +17,7 @@ PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9"
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic in µs, and its 95 % interval where repetitions allow one."""
+    """A statistic in µs, and its interval where repetitions allow one: 95 %, or `sequential.confidence`."""
 
     value_us: float
     low_us: float | None = None
@@ -58,7 +58,8 @@ def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
     own = cycles.read(bundle, cell)
     seed = (int(bundle.plan["seed"]), cell.index)
     found = {metric: distribution for metric in cycles.METRICS if (distribution := own.latencies(metric))}
-    estimates = {metric: estimate(found[metric], seed) | _jitter(own, metric, seed) for metric in found}
+    confidence = sequential.confidence(bundle)
+    estimates = {m: estimate(found[m], seed, confidence) | _jitter(own, m, seed, confidence) for m in found}
     ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
     counts = Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered())
     return CellSummary(cell, repetitions, counts, own.misses(bundle.deadline_ms(cell)), found, estimates)
@@ -72,31 +73,37 @@ def supported(q: float, count: int) -> bool:
     return count >= math.ceil(math.log(1 - bootstrap.CONFIDENCE) / math.log(q))
 
 
-def estimate(distribution: Distribution, seed: tuple[int, ...]) -> dict[str, Estimate]:
+def estimate(
+    distribution: Distribution, seed: tuple[int, ...], confidence: float = bootstrap.CONFIDENCE
+) -> dict[str, Estimate]:
     """min, avg, the percentiles that the count supports, and max.
 
     Extremes get no interval: the bootstrap is inconsistent for them (Bickel and Freedman 1981).
     """
     values, repetitions = distribution.values_us, len(distribution.repetitions)
-    result = {"min": Estimate(float(values[0])), "avg": _estimate(distribution.means, repetitions, seed)}
+    result = {"min": Estimate(float(values[0])), "avg": _estimate(distribution.means, repetitions, seed, confidence)}
     for name, q in PERCENTILES.items():
         if supported(q, distribution.total):
-            result[name] = _estimate(partial(distribution.quantiles, q=q), repetitions, seed)
+            result[name] = _estimate(partial(distribution.quantiles, q=q), repetitions, seed, confidence)
     result["max"] = Estimate(float(values[-1]))
     return result
 
 
-def _jitter(own: cycles.Cycles, metric: str, seed: tuple[int, ...]) -> dict[str, Estimate]:
+def _jitter(own: cycles.Cycles, metric: str, seed: tuple[int, ...], confidence: float) -> dict[str, Estimate]:
     sums, numbers = own.variation(metric)
     if not len(numbers):
         return {}
-    return {"jitter": _estimate(partial(weighted_means, sums, numbers), len(sums), seed)}
+    return {"jitter": _estimate(partial(weighted_means, sums, numbers), len(sums), seed, confidence)}
 
 
-def _estimate(statistic: Callable[[Integers], Floats], repetitions: int, seed: tuple[int, ...]) -> Estimate:
+def _estimate(
+    statistic: Callable[[Integers], Floats], repetitions: int, seed: tuple[int, ...], confidence: float
+) -> Estimate:
     """A statistic, given as a function of weights (B, R), and its interval where repetitions are enough for one."""
     value = statistic(np.ones((1, repetitions), dtype=np.int64))[0]
     if repetitions < bootstrap.MINIMUM_REPETITIONS:
         return Estimate(float(value))
-    low, high = bootstrap.positive_interval(value, statistic(bootstrap.resample(repetitions, seed)), repetitions)
+    low, high = bootstrap.positive_interval(
+        value, statistic(bootstrap.resample(repetitions, seed)), repetitions, confidence
+    )
     return Estimate(float(value), float(low), float(high))

@@ -80,8 +80,7 @@ def _repetitions(bundle: Bundle) -> Iterator[str]:
     if bundle.status == "complete":
         for cell in bundle.cells:
             counted = sum(r.counted for r in bundle.repetitions if r.cell == cell.index)
-            if counted < bundle.plan["repetitions"]:
-                planned = bundle.plan["repetitions"]
+            if counted < (planned := bundle.repetitions_due):
                 yield f"bundle.json: {cell.label}: {counted} of {planned} planned repetitions are counted"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from clients.schedule import Job
@@ -20,8 +20,9 @@ from experiments.knobs import Knobs, tcp
 from experiments.scenarios import SCENARIOS, Scenario
 from experiments.studies import STUDIES
 from experiments.variables import Settings
+from schema.looks import SPENDING, Look, looks
 
-OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "WARMUP", "DEADLINE_MS", "SEED"})
+OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "PRECISION", "WARMUP", "DEADLINE_MS", "SEED"})
 """Variables that no arm of a study can have to itself."""
 
 
@@ -122,6 +123,10 @@ class Plan:
             order += [(cell, repetition) for cell in cells]
         return order
 
+    def looks(self) -> tuple[Look, ...]:
+        """When the run looks whether it has its answer; never, unless there is a PRECISION to reach."""
+        return looks(self.settings.repetitions) if self.settings.precision else ()
+
     def scheduled_s(self, cell: Cell) -> float:
         """How long one repetition's schedule lasts, warm-up included."""
         return (cell.messages + self.settings.warmup) * cell.interval_ms / 1000
@@ -147,7 +152,13 @@ class Plan:
             "run": self.run, "captured": self.captured,
             "left_out": [{"arm": arm, "reason": reason} for arm, reason in self.left_out],
             "cells": [cell.record(index) for index, cell in enumerate(self.cells)], "order": self.order(),
+            "sequential": self._sequential(),
         }  # fmt: skip
+
+    def _sequential(self) -> dict[str, Any] | None:
+        planned = [asdict(look) for look in self.looks()]
+        rule = {"precision_percent": self.settings.precision, "spending": SPENDING, "looks": planned}
+        return rule if planned else None
 
 
 def of_scenario(number: str, settings: Settings, run: str, placement: str = "docker") -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -26,6 +27,7 @@ class RunProgress:
             BarColumn(None),
             MofNCompleteColumn(),
             TextColumn("{task.fields[cell]}", markup=False),
+            TextColumn("[magenta]{task.fields[width]}"),
             TextColumn("[cyan]{task.fields[running]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[eta]}"),
@@ -34,7 +36,7 @@ class RunProgress:
             expand=True,
             disable=not console.is_terminal,
         )  # fmt: skip
-        self._task = self._bar.add_task(plan.name, total=self._left, cell="", running="", eta="")
+        self._task = self._bar.add_task(plan.name, total=self._left, cell="", width="", running="", eta="")
 
     def __enter__(self) -> RunProgress:
         self._bar.start()
@@ -61,6 +63,15 @@ class RunProgress:
         self._between_s += (max(0.0, took_s - self._plan.scheduled_s(cell)) - self._between_s) / 4
         self._bar.advance(self._task)
         self._show(cell)
+
+    def looked(self, seen: dict[str, Any]) -> None:
+        """A look said this: a line that stays, and the interval's width beside the bar as it closes in."""
+        line = f"testbed: after {seen['repetitions']} repetitions: {seen['reason']}"
+        self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        width = seen.get("half_width_percent")
+        self._bar.update(
+            self._task, width="" if width is None else f"± {width:.3g} → {self._plan.settings.precision:g} %"
+        )
 
     def _show(self, cell: Cell) -> None:
         left_s = round(max(0.0, self._left_s + self._left * self._between_s))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 import signal
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments import disturbance, host, noise, path, proof
+from experiments import disturbance, host, looks, noise, path, proof
 from experiments.bundle import BundleWriter, utc_now
 from experiments.disturbance import Disturbance
 from experiments.errors import RefusedError, TestbedError
@@ -92,10 +93,15 @@ class Runner:
         self._measure_floor()
         order = self._plan.order()
         with RunProgress(self._plan, console) as progress:
-            for index, repetition in order:
-                self._repeat(index, repetition, progress)
-            self._repeat_noisy(progress)
-        scheduled_s = sum(self._plan.scheduled_s(self._plan.cells[cell]) for cell, _ in order)
+            for repetition, block in itertools.groupby(order, key=operator.itemgetter(1)):
+                for index, _ in block:
+                    self._repeat(index, repetition, progress)
+                if self._settled(repetition, progress):
+                    break
+            else:
+                self._repeat_noisy(progress)
+        ran = [entry["cell"] for entry in self._entries() if entry["rerun_of"] is None]
+        scheduled_s = sum(self._plan.scheduled_s(self._plan.cells[cell]) for cell in ran)
         self.bundle.facts["durations_s"] = {
             "prepare": round(prepared_s - began_s, 3),
             "run": round(time.monotonic() - prepared_s, 3),
@@ -121,15 +127,32 @@ class Runner:
         entries: list[dict[str, Any]] = self.bundle.facts["repetitions"]
         return entries
 
+    def _settled(self, repetition: int, progress: RunProgress) -> bool:
+        """Look, where the plan says so after this block, whether the run has its answer; nothing is measured meanwhile.
+
+        What was noisy is run again before, for data that was looked at must not change any more.
+        """
+        if repetition not in {look.repetitions for look in self._plan.looks()}:
+            return False
+        self._repeat_noisy(progress)
+        seen = looks.look(self.bundle.folder) | {"repetitions": repetition}
+        self.bundle.facts.setdefault("looks", []).append(seen)
+        self.bundle.save()
+        progress.looked(seen)
+        return bool(seen["stop"])
+
     def _repeat_noisy(self, progress: RunProgress) -> None:
         """Run noisy repetitions once more, each; on a host that stays noisy repeating cures nothing, so stop."""
         in_vain = 0
-        for noisy in [entry for entry in self._entries() if entry["validity"] == "noisy"]:
-            repetition = 1 + max(entry["repetition"] for entry in self._entries() if entry["cell"] == noisy["cell"])
-            again = self._repeat(noisy["cell"], repetition, progress, rerun_of=noisy["repetition"])
-            quiet = again["validity"] == "valid"
-            noisy["counted"], again["counted"] = not quiet, quiet
-            self.bundle.save(noisy, again)
+        again = {(entry["cell"], entry["rerun_of"]) for entry in self._entries()}
+        waiting = [entry for entry in self._entries() if (entry["cell"], entry["repetition"]) not in again]
+        for noisy in [entry for entry in waiting if entry["validity"] == "noisy" and entry["rerun_of"] is None]:
+            taken = [entry["repetition"] for entry in self._entries() if entry["cell"] == noisy["cell"]]
+            repetition = 1 + max(*taken, self._plan.settings.repetitions)
+            rerun = self._repeat(noisy["cell"], repetition, progress, rerun_of=noisy["repetition"])
+            quiet = rerun["validity"] == "valid"
+            noisy["counted"], rerun["counted"] = not quiet, quiet
+            self.bundle.save(noisy, rerun)
             in_vain = 0 if quiet else in_vain + 1
             if in_vain == RERUNS_IN_VAIN:
                 return

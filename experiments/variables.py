@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from experiments.errors import BadInputError
-from schema import bounds
+from schema import bounds, looks
 
 Parser = Callable[[str, str], object]
 
@@ -52,6 +52,19 @@ def word(*allowed: str) -> Parser:
     return parse
 
 
+def percent(high: float) -> Parser:
+    """A share in per cent, above 0; the sign may be left out."""
+
+    def parse(name: str, text: str) -> float:
+        number = text.removesuffix("%").strip()
+        plain = number.isascii() and number.replace(".", "", 1).isdigit()
+        if not (plain and 0 < float(number) <= high):
+            raise BadInputError(name, text, f"a share above 0 and up to {high:g}% is allowed, e.g. 10%")
+        return float(number)
+
+    return parse
+
+
 def text(_name: str, value: str) -> str:
     """Left to whoever knows the kinds: see the packages boards, brokers, …."""
     return value
@@ -70,7 +83,8 @@ VARIABLES = {
     "QOS": Variable(wholes(*bounds.QOS), "MQTT quality of service of both hops, e.g. 0,1,2"),
     "QOS_ANSWER": Variable(whole(*bounds.QOS), "QoS of the answers alone (the thesis: 0); default: as the requests"),
     "MESSAGES": Variable(whole(*bounds.MESSAGES), "cycles a repetition; default 100"),
-    "REPETITIONS": Variable(whole(*bounds.REPETITIONS), "repetitions a cell; default 10"),
+    "REPETITIONS": Variable(whole(*bounds.REPETITIONS), "repetitions a cell; default 10, with PRECISION at most 40"),
+    "PRECISION": Variable(percent(100), "run until the headline is known within ± so much, or a verdict stands: 10%"),
     "WARMUP": Variable(whole(*bounds.WARMUP), "cycles before them, kept but not counted; default 5"),
     "TIMEOUT_MS": Variable(whole(*bounds.TIMEOUT_MS), "an answer after this is late; default 1000"),
     "DEADLINE_MS": Variable(
@@ -103,6 +117,7 @@ class Settings:
     qos_answer: int | None = None
     messages: int = 100
     repetitions: int = 10
+    precision: float | None = None
     warmup: int = 5
     timeout_ms: int = 1000
     deadline_ms: int | None = None
@@ -128,6 +143,10 @@ class Settings:
                 meant = f"did you mean {close[0]}? " if close else ""
                 raise BadInputError(name, value, f"no such variable; {meant}allowed are {', '.join(VARIABLES)}")
             values[name.lower()] = VARIABLES[name].parse(name, value.strip())
+        if "PRECISION" in given:
+            repetitions = values.setdefault("repetitions", looks.USUAL_REPETITIONS)
+            if repetitions < looks.FEWEST:  # type: ignore[operator]
+                raise BadInputError("REPETITIONS", given["REPETITIONS"], f"PRECISION needs at least {looks.FEWEST}")
         return cls(**values)  # type: ignore[arg-type]
 
 

@@ -57,6 +57,10 @@ def _is_margin(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value <= 1000
 
 
+def _is_part(value: Any, most: float = 1) -> bool:
+    return type(value) in (int, float) and 0 < value <= most
+
+
 Name = Annotated[str, _like(bounds.NAME, "a name of at most 80 letters, digits and . _ + : @ - or blanks")]
 Line = Annotated[str, _check(f"a line of at most {bounds.LINE_LENGTH} printable characters", _is_line)]
 Words = Annotated[str, _check(f"text of at most {bounds.TEXT_LENGTH} characters", _is_text)]
@@ -107,6 +111,28 @@ class LeftOut(_Record):
     reason: Line
 
 
+class PlannedLook(_Record):
+    """An entry of `plan.sequential.looks`: after how many repetitions, and its part of the chance of error."""
+
+    repetitions: Annotated[int, _whole(bounds.REPETITIONS)]
+    share: Annotated[float, _check("a number above 0 and up to 1", _is_part)]
+
+
+class Sequential(_Record):
+    """`plan.sequential`: when a run with PRECISION was to look whether it has its answer."""
+
+    precision_percent: Annotated[float, _check("a number above 0 and up to 100", lambda v: _is_part(v, 100))]
+    looks: Annotated[list[PlannedLook], Field(min_length=1, max_length=100)]
+
+
+class Look(_Record):
+    """An entry of `looks`: one that was taken."""
+
+    repetitions: Annotated[int, _whole(bounds.REPETITIONS)]
+    stop: Flag
+    reason: Words
+
+
 class Plan(_Record):
     """`plan`: what was to be run."""
 
@@ -121,6 +147,7 @@ class Plan(_Record):
     question: Line | None = None
     headline: Annotated[list[Line], Field(max_length=100)] | None = None
     margin_percent: Annotated[float, _check("a number from 0 to 1000", _is_margin)] = 5.0
+    sequential: Sequential | None = None
     cells: Annotated[list[Cell], Field(max_length=bounds.CELLS[1])]
     order: Annotated[
         list[Annotated[list[Count], Field(min_length=2, max_length=2)]], Field(max_length=bounds.PLANNED[1])
@@ -281,4 +308,5 @@ class Bundle(_Record):
     images: dict[Name, Image]
     cpus: Cpus | None = None
     floor: Floor | None = None
+    looks: Annotated[list[Look], Field(max_length=100)] | None = None
     repetitions: Annotated[list[Repetition], Field(max_length=bounds.PLANNED[1])]

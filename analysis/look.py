@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runner asks between blocks of a run with `PRECISION`: is the answer there? Judged as it will be told."""
+
+import math
+from typing import Any
+
+from analysis import answer, sequential, statistics
+from analysis.answer import Answer
+from analysis.bundle import Bundle, BundleError
+from analysis.compare import UNKNOWN, Claim
+from analysis.sequential import Headline
+from analysis.statistics import Estimate
+
+
+def look(bundle: Bundle) -> dict[str, Any]:
+    """The outcome of a look, as `looks` of bundle.json has it; raises `BundleError` for a run without PRECISION."""
+    rule = sequential.rule(bundle)
+    if rule is None:
+        raise BundleError(f"{bundle.folder}: its plan has no looks; they belong to a run with PRECISION")
+    repetitions = sequential.reached(bundle)
+    decision = sequential.decide(headlines(answer.of(bundle, statistics.summarise(bundle))), rule, repetitions)
+    return {
+        "repetitions": repetitions,
+        "stop": decision.stop,
+        "reason": decision.reason,
+        "half_width_percent": round(100 * decision.half_width, 2) if math.isfinite(decision.half_width) else None,
+        "confidence": round(sequential.confidence(bundle), 6),
+    }
+
+
+def headlines(run: Answer) -> list[Headline]:
+    """What the first headline says of every effect, or in a run without arms of every cell."""
+    first = run.question.headlines[0]
+    if run.effects:
+        claims = (
+            (f"{effect.b} against {effect.a}", effect.claim(first.metric, first.statistic)) for effect in run.effects
+        )
+        return [Headline(name, first, _verdict(claim), _of_difference(claim)) for name, claim in claims]
+    levels = (level for level in run.levels if level.quantity == first)
+    return [Headline(level.label, first, None, _of_estimate(level.estimate)) for level in levels]
+
+
+def _verdict(claim: Claim | None) -> str | None:
+    return None if claim is None or claim.verdict == UNKNOWN else claim.verdict
+
+
+def _of_difference(claim: Claim | None) -> float:
+    """Half the interval of B − A as a part of A's value."""
+    if claim is None or claim.cut or not claim.a:
+        return math.inf
+    return (claim.high - claim.low) / 2 / abs(claim.a)
+
+
+def _of_estimate(estimate: Estimate | None) -> float:
+    if estimate is None or estimate.low_us is None or estimate.high_us is None or not estimate.value_us:
+        return math.inf
+    return (estimate.high_us - estimate.low_us) / 2 / abs(estimate.value_us)
