@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 from dataclasses import dataclass
+from typing import Any
 
 import docker
 import docker.auth
 import docker.errors
-import requests.exceptions
 from docker.models.images import Image
 from docker.utils import parse_repository_tag
 
@@ -64,24 +66,31 @@ def _pulled(client: docker.DockerClient, reference: str) -> Image | None:
     registry = docker.auth.resolve_repository_name(reference)[0]
     if registry in _SILENT:
         return None
-    repository, tag = parse_repository_tag(reference)
+    progress: queue.Queue[dict[str, Any] | None] = queue.Queue()
+    threading.Thread(target=_pull, args=(reference, progress), daemon=True).start()
     try:
-        # The SDK's time limit is on each read: a slow download goes on, a registry that hangs ends it.
-        impatient = engine.connect(timeout_s=PATIENCE_S)
-        for event in impatient.api.pull(repository, tag=tag or "latest", stream=True, decode=True):
+        while (event := progress.get(timeout=PATIENCE_S)) is not None:
             if "error" in event:
-                raise docker.errors.APIError(event["error"])
-    except docker.errors.NotFound:
-        return None
-    except docker.errors.APIError as error:
-        if not any(word in str(error).lower() for word in _REFUSALS):
-            _SILENT.add(registry)
-        return None
-    except requests.exceptions.RequestException:
+                if not any(word in event["error"].lower() for word in _REFUSALS):
+                    _SILENT.add(registry)
+                return None
+    except queue.Empty:
+        # Left alone: the engine gives it up in its own time.
         _SILENT.add(registry)
-        _say(f"{registry} did not answer within {PATIENCE_S} s; not asked again in this run")
+        _say(f"{registry} said nothing for {PATIENCE_S} s; not asked again in this run")
         return None
     return _here(client, reference)
+
+
+def _pull(reference: str, progress: queue.Queue[dict[str, Any] | None]) -> None:
+    """Pull, telling of each part; None at the end. The SDK's own time limit is not for pulls."""
+    repository, tag = parse_repository_tag(reference)
+    try:
+        for event in engine.connect().api.pull(repository, tag=tag or "latest", stream=True, decode=True):
+            progress.put(event)
+    except (docker.errors.DockerException, OSError) as error:
+        progress.put({"error": str(error)})
+    progress.put(None)
 
 
 def _say(line: str) -> None:

@@ -12,6 +12,10 @@ refuse() { printf 'base-image: %s\n' "$*" >&2; exit 2; }
 command -v apt-get >/dev/null || refuse "no registry answers, and this host has no Debian packages to build a base image from"
 command -v mmdebstrap >/dev/null || { apt-get update -qq; apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; }
 
+# What tells mmdebstrap that this machine can run, or emulate, the other architecture.
+[ "$architecture" = "$(dpkg --print-architecture)" ] || command -v arch-test >/dev/null ||
+  apt-get install -y -qq --no-install-recommends arch-test qemu-user-static binfmt-support >/dev/null
+
 mirror=$(bash "$(dirname "$0")/debian-mirror.sh" || true)
 [ -n "$mirror" ] || refuse "no Debian mirror in this host's apt sources"
 
