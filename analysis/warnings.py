@@ -162,7 +162,7 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     """
     distribution = summary.distributions["T"]
     medians = distribution.quantiles(distribution.each(), 0.5)
-    if len(medians) < MINIMUM_REPETITIONS:
+    if len(medians) < MINIMUM_REPETITIONS or not medians.mean() > 0:
         return
     spread = float(medians.std(ddof=1) / medians.mean())
     if spread > SPREAD:

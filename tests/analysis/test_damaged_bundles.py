@@ -19,7 +19,7 @@ from damage import Edit, FileDamage
 from hypothesis import HealthCheck, given, settings
 from synthetic import CellSpec, Spec
 
-from analysis import cli, compare, derived, integrity, report, reproduction, statistics
+from analysis import answer, cli, compare, derived, integrity, report, reproduction, statistics
 from analysis.bundle import BundleError, read
 from analysis.selection import select
 from experiments import differences
@@ -38,7 +38,7 @@ few = settings(many, max_examples=12)
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return synthetic.write(
         tmp_path_factory.mktemp("damage") / "good",
-        Spec(cells=CELLS, repetitions=2, messages=4, warmup=1, resources=True),
+        Spec(cells=CELLS, repetitions=3, messages=4, warmup=1, resources=True),
     )
 
 
@@ -68,7 +68,7 @@ def use(folder: Path) -> None:
     run = read(folder)
     integrity.check(run)
     summaries = statistics.summarise(run)
-    for text in (derived.table(run, summaries), report.render(run, summaries)):
+    for text in (derived.table(run, summaries), report.render(run, summaries, answer.of(run, summaries))):
         assert "\x1b" not in text
         assert "\x00" not in text
     assert len(reproduction.summary(reproduction.outcomes(run, run)).splitlines()) == 1
@@ -122,6 +122,50 @@ def test_any_damage_to_a_file_is_one_line_or_a_finding(good: Path, name: str, ha
             assert code in ((0, 1, 2) if command == ["verify"] else (0, 2)), (command, out, err)
             assert len(err.splitlines()) == (code == 2)
             assert "Traceback" not in err
+
+
+def _answers(t_us: int, r_us: int = 0) -> list[pl.Expr]:
+    o_us = t_us - r_us
+    columns = {"t_us": t_us, "r_us": r_us, "o_us": o_us}
+    return [
+        *(pl.lit(value, dtype=pl.Int64).alias(name) for name, value in columns.items()),
+        (pl.col("sent_ns") + 1000 * t_us).alias("received_ns"),
+    ]
+
+
+CLOCKS = ("intended_ns", "sent_ns", "received_ns")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        _answers(0),
+        _answers(9 * 10**15),
+        _answers(10, 10**6),
+        [pl.lit(2**63 - 1).alias("t_us"), pl.lit(0).alias("r_us"), pl.lit(2**63 - 1).alias("o_us")],
+        [pl.lit(-(2**62)).alias("intended_ns")],
+        [pl.lit(2**63 - 1).alias("intended_ns")],
+        [pl.lit(None, dtype=pl.Int64).alias("intended_ns")],
+        [pl.lit(None, dtype=pl.Int64).alias("sent_ns")],
+        [(pl.col(name) - 2**62).alias(name) for name in CLOCKS],
+        [(pl.col("sequence") - 2**62).alias("sequence")],
+        [pl.lit(None, dtype=pl.Boolean).alias("warmup")],
+        [pl.lit(value=True).alias("warmup")],
+        [pl.lit(None, dtype=pl.String).alias("board"), pl.lit("\x1b[31m").alias("cause")],
+    ],
+    ids=range(13),
+)
+def test_samples_that_no_clock_could_give_are_one_line_or_told_as_they_are(good: Path, columns: list[pl.Expr]) -> None:
+    with damaged(good) as folder:
+        path = folder / "samples.parquet"
+        named = {column.meta.output_name(): column for column in columns}
+        answered = pl.col("status") == "ok"  # what is lost stays lost, so that counts and rows agree
+        changed = {name: pl.when(answered).then(column).otherwise(pl.col(name)) for name, column in named.items()}
+        pl.read_parquet(path).with_columns(**changed).write_parquet(path)
+        try:
+            use(folder)
+        except BundleError as error:
+            one_line(error)
 
 
 def call(*arguments: str) -> tuple[int, str, str]:
