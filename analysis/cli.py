@@ -52,10 +52,12 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     summaries = statistics.summarise(run)
     derived.write(run, summaries, run.folder)
     console = _console()
-    for line in (f"{run.name}: {run.status}", *derived.conditions_of(run)):
+    broken = recovery.of(run)
+    lines = [f"{run.name}: {run.status}", *derived.conditions_of(run)]
+    for line in [*lines, recovery.sentence(broken)] if broken else lines:
         console.print(line, soft_wrap=True)
     grids = (tables.latencies(summaries, intervals=False), tables.counts(summaries), tables.deadlines(summaries))
-    for grid in (recovery.table(recovery.of(run)), *grids):
+    for grid in (recovery.table(broken), *grids):
         if grid.rows:
             tables.show(grid, console)
     proofs = proved.table(run)

@@ -190,6 +190,21 @@ def _mean(counts: Sequence[int]) -> Estimate:
     return Estimate(float(values.mean()), max(0.0, float(values.mean()) - width), float(values.mean()) + width)
 
 
+def sentence(summaries: Iterable[Summary]) -> str:
+    """What a reader of one line takes away: of each cell its fault, the median, and the cycles lost."""
+    return " ".join(map(_sentence, summaries))
+
+
+def _sentence(summary: Summary) -> str:
+    cell, never = summary.cell, summary.never
+    where = f"{summary.fault}, {cell.interval_ms} ms, QoS {cell.qos}"
+    lost = f"{summary.lost.value_us:.1f} cycles lost"
+    if math.isinf(summary.median.value_us):
+        return f"{where}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."
+    words = f"{where}: answers again after {summary.median.value_us / 1000:.0f} ms, {lost}"
+    return f"{words}; {never} of {len(summary.recoveries)} repetitions never recovered." if never else f"{words}."
+
+
 def table(summaries: Iterable[Summary]) -> Grid:
     """A row a cell: recovery in ms, and cycles a repetition."""
     header = (

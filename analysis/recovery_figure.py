@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycles around a fault: latency by the time since it, one panel a cell, lost cycles as ticks along the bottom."""
 
+import io
 import math
 import statistics
 from collections.abc import Sequence
@@ -67,6 +68,14 @@ def save(bundle: Bundle, summaries: Sequence[Summary], folder: Path) -> list[Pat
         for path, metadata in zip(paths, FORMATS.values(), strict=True):
             figure.savefig(path, dpi=200, metadata=metadata)
     return paths
+
+
+def png(bundle: Bundle, summaries: Sequence[Summary]) -> bytes:
+    """The figure as it stands in a page."""
+    picture = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        draw(bundle, panels(bundle, summaries)).savefig(picture, format="png", dpi=150, metadata=FORMATS["png"])
+    return picture.getvalue()
 
 
 def draw(bundle: Bundle, found: Sequence[Panel]) -> Figure:

@@ -25,6 +25,8 @@ from analysis import (
     instrument,
     labels,
     proved,
+    recovery,
+    recovery_figure,
     repetitions,
     strips,
     tables,
@@ -40,6 +42,7 @@ from analysis.tables import Grid
 
 MENU = {
     "answer": "answer",
+    "recovery": "after the fault",
     "distributions": "distributions",
     "table": "table",
     "timelines": "over time",
@@ -65,6 +68,7 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> s
     plots = list(figures.of_bundle(bundle, summaries))
     body = [
         _answer(bundle, summaries, found),
+        _recovery(bundle),
         _distributions(plots, found),
         _table(bundle, summaries),
         _claims(found),
@@ -145,6 +149,21 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> 
         _quiet(instrument.line(bundle)),
     ]
     return _section("answer", "Answer", "".join(parts))
+
+
+def _recovery(bundle: Bundle) -> str:
+    """What each fault cost, as a sentence, a table and a picture; nothing where nothing broke."""
+    found = recovery.of(bundle)
+    if not found:
+        return ""
+    picture = base64.b64encode(recovery_figure.png(bundle, found)).decode()
+    words = _text(recovery.sentence(found))
+    image = f'<img class="wide" src="data:image/png;base64,{picture}" alt="Cycles around the fault. {words}">'
+    note = _quiet(
+        "Recovery ends with the answer of the first cycle that begins ten answered ones in a row; its resolution is "
+        "the interval. A repetition that never recovered ranks behind all others. Per repetition: recovery.csv."
+    )
+    return _section("recovery", "After the fault", f"<p>{words}</p>{image}{_grid(recovery.table(found))}{note}")
 
 
 def _sureness(found: Answer) -> str:

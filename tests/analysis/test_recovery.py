@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stand import reproducible
 from synthetic import CellSpec, Spec, write
 
-from analysis import derived, recovery, recovery_figure, statistics, summary, tables, verify
+from analysis import answer, derived, recovery, recovery_figure, report, statistics, summary, tables, verify
 from analysis.bundle import Bundle, Cell, Fault, read
 from analysis.recovery import MISSING, UNBROKEN, Cycles
 
@@ -163,12 +163,23 @@ def test_summary_table_csv_and_figure_say_the_same_and_can_be_made_again(tmp_pat
     assert verify.verify(bundle.folder).findings == ()
 
 
+def test_the_page_shows_what_each_fault_cost(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path, KILLED, replace(KILLED, arm="long", outage_ms=60_000), repetitions=3)
+    summaries = statistics.summarise(bundle)
+    page = report.render(bundle, summaries, answer.of(bundle, summaries))
+    assert 'href="#recovery"' in page
+    assert "broker:kill, 20 ms, QoS 0: answers again after 40" in page
+    assert "3 of 3 repetitions never recovered, 50.0 cycles lost each." in page
+    assert '<img class="wide" src="data:image/png;base64,' in page
+
+
 def test_a_run_without_faults_has_no_trace_of_them(tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, CellSpec())
     derived.write(bundle, statistics.summarise(bundle), bundle.folder)
     assert not (bundle.folder / "recovery.csv").exists()
     assert not list((bundle.folder / "figures").glob("recovery.*"))
     assert "recovery" not in (bundle.folder / "summary.csv").read_text()
+    assert 'id="recovery"' not in (bundle.folder / "report.html").read_text()
     assert tables.compact(recovery.table(())).rows == ()
 
 
