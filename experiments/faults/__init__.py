@@ -44,8 +44,8 @@ class Tasks:
 
     states: str
     """One letter a thread, as proc_pid_stat(5) has them; T: stopped."""
-    written_bytes: int
-    """All that its first process ever wrote, to whatever descriptor (`wchar` of proc_pid_io(5))."""
+    run_ns: int
+    """How long all of them ran on a CPU so far: who does not run writes nothing."""
 
 
 class Hands(Protocol):

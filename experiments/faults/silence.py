@@ -25,17 +25,18 @@ class Silence(Fault):
 
     @contextmanager
     def in_force(self, hands: Hands, account: Account) -> Iterator[None]:
-        """Stop it, and see that it wrote no byte meanwhile."""
+        """Stop it, and see that it did not run meanwhile."""
         try:
             hands.signal(self.service, signal.SIGSTOP)
             until(lambda: stopped(hands, self.service))
             report_stopped(hands, self.service, account)
-            before = hands.tasks(self.service).written_bytes
+            before_ns = hands.tasks(self.service).run_ns
             yield
-            more = hands.tasks(self.service).written_bytes - before
-            account.evidence("the board is silent", f"{more} bytes written", more == 0)
+            ran_ns = hands.tasks(self.service).run_ns - before_ns
+            account.evidence("the board says nothing", f"its program ran {ran_ns} ns", ran_ns == 0)
         finally:
             hands.signal(self.service, signal.SIGCONT)
             account.ended()
-        spoke = until(lambda: hands.tasks(self.service).written_bytes > before)
-        account.evidence("the board speaks again", "it wrote" if spoke else "nothing more written", spoke)
+        until(lambda: hands.tasks(self.service).run_ns > before_ns)
+        ran_ns = hands.tasks(self.service).run_ns - before_ns
+        account.evidence("the board goes on", f"its program ran {ran_ns} ns", ran_ns > 0)

@@ -5,7 +5,7 @@
     {"do": "prove", "services": {"broker": 7}, "containers": true}                      -> {"services": {…}}
     {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
-    {"do": "tasks", "pid": 7}                                           -> {"states": "SS", "written_bytes": 4711}
+    {"do": "tasks", "pid": 7}                                           -> {"states": "SS", "run_ns": 4711}
     {"do": "release"}      put the real-time budgets back that `apply` raised           -> {}
     {"do": "examine"}      what this machine is, and how it is tuned                    -> {"facts": {…}, "tuning": {…}}
     {"do": "lower"}        put budgets back that a killed run left                      -> {"lowered": […]}
@@ -93,8 +93,8 @@ class Observer:
         return {"rows": sampler.rows(), "cpu_s": sampler.totals(), "observer_cpu_s": self._cpu_s}
 
     def tasks(self, pid: int) -> dict[str, Any]:
-        """Say whether the threads of a process run, sleep or are stopped, and how much it ever wrote."""
-        return {"states": threads.states(pid), "written_bytes": threads.written_bytes(pid)}
+        """Say whether the threads of a process run, sleep or are stopped, and how long they ran so far."""
+        return {"states": threads.states(pid), "run_ns": threads.run_ns(pid)}
 
     def release(self) -> dict[str, Any]:
         """Put every real-time budget back that outlives our containers."""

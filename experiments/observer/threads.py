@@ -43,10 +43,9 @@ def states(pid: int) -> str:
     return "".join(_read(f"/proc/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0] for tid in _tids(pid))
 
 
-def written_bytes(pid: int) -> int:
-    """All bytes that a process wrote so far, to whatever descriptor; raises OSError."""
-    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
+def run_ns(pid: int) -> int:
+    """How long all threads of a process ran on a CPU so far; raises OSError."""
+    return sum(int(Path(f"/proc/{pid}/task/{tid}/schedstat").read_text().split()[0]) for tid in _tids(pid))
 
 
 def descendants(pid: int) -> list[int]:

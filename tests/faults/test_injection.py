@@ -25,7 +25,7 @@ class ScriptedStand:
         self.signals: list[tuple[str, int]] = []
         self.obeys = True
         self.states = "SS"
-        self.written = 0
+        self.ran_ns = 0
         self.counts = {"boots": 0, "garbage_lines": 0, "plugged": 1, "unplugged": 0}
         self.up = True
         self.free = 4096
@@ -40,7 +40,7 @@ class ScriptedStand:
         elif number == signal.SIGSTOP:
             self.states = "TT"
         elif number == signal.SIGCONT:
-            self.states, self.written = "SS", self.written + 14
+            self.states, self.ran_ns = "SS", self.ran_ns + 14
         elif number == signal.SIGHUP:
             self.counts["boots"] += 1
         elif number == signal.SIGUSR2:
@@ -58,7 +58,7 @@ class ScriptedStand:
 
     def tasks(self, service: str) -> Tasks:
         del service
-        return Tasks(self.states, self.written)
+        return Tasks(self.states, self.ran_ns)
 
     def board_counts(self) -> dict[str, int]:
         return dict(self.counts)
