@@ -55,10 +55,13 @@ class Recorded:
         """
         recorded = self.facts.plan
         values = {name: getattr(recorded, name.lower()) for name in _OF_THE_PLAN}
+        if recorded.sequential:
+            values["PRECISION"] = f"{recorded.sequential.precision_percent:.9g}%"
         settings = Settings.parse({name: str(value) for name, value in values.items() if value is not None})
         cells = [self._cell(cell, named) for cell in recorded.cells]
         title = f"replay of the run of {self.facts.started_utc}"
-        return Plan(self.facts.name, title, cells, settings, run, captured=recorded.captured)
+        left_out = tuple((arm.arm, arm.reason) for arm in recorded.left_out)
+        return Plan(self.facts.name, title, cells, settings, run, left_out, recorded.captured)
 
     def _cell(self, cell: schema.Cell, named: Mapping[str, str]) -> Cell:
         try:

@@ -75,6 +75,12 @@ def test_a_replay_of_a_run_with_a_capture_has_one(tmp_path: Path) -> None:
     assert recorded(tmp_path, planned).plan("89abcdef").captured
 
 
+def test_a_replay_of_a_run_with_a_precision_looks_as_often(tmp_path: Path) -> None:
+    planned = scenario(PRECISION="2.5%", REPETITIONS="12")
+    again = recorded(tmp_path, planned).plan("89abcdef")
+    assert again.record()["sequential"] == planned.record()["sequential"]
+
+
 def test_a_replay_measures_the_broker_that_was_measured(tmp_path: Path) -> None:
     planned = scenario(BROKER="amqtt", PLACEMENT="host")
     assert {cell.conditions.broker for cell in recorded(tmp_path, planned).plan("89abcdef").cells} == {"amqtt"}
