@@ -22,7 +22,7 @@ from experiments import ssh
 NO_PERMISSION = "the engine is there but you may not use it"
 JOIN_GROUP = "join group docker (sudo usermod -aG docker $USER, then log in again)"
 INSTALL = "`make engine` (Debian, Ubuntu), or install Docker's Compose and Buildx plugins"
-DOCKER_AS_ROOT = "use an engine that runs as root: `make engine`, or another DOCKER_HOST or Docker context"
+DOCKER_AS_ROOT = "use a Docker Engine that runs as root: `make engine`, or another DOCKER_HOST or Docker context"
 OLDEST_COMPOSE = (2, 20)
 """Older ones drop CPU limits silently (docker/compose#9268, #9960, #10073)."""
 
@@ -68,6 +68,9 @@ def endpoint() -> Endpoint:
     return _endpoint(*(os.environ.get(name) for name in _CHOOSING))
 
 
+ROOTLESS = Lack("this engine is rootless, so nothing in it may set or read back what the kernel does", DOCKER_AS_ROOT)
+
+
 def connect(timeout_s: float = 60) -> docker.DockerClient:
     """Give a client of the engine; raise DockerException where none answers."""
     where = endpoint()
@@ -111,10 +114,13 @@ def lacking() -> Lack | None:
     except (ssh.NoWayError, UnknownContextError) as error:
         return Lack(str(error), error.remedy)
     except (docker.errors.DockerException, OSError) as error:
-        if any(isinstance(cause, PermissionError) for cause in _causes(error)):
+        causes = _causes(error)
+        if any(isinstance(cause, PermissionError) for cause in causes):
             return Lack(NO_PERMISSION, JOIN_GROUP)
         if endpoint().transport != "unix":  # asked for by name: plain processes here are not what is meant
             return Lack(f"no container engine answers at {endpoint().url}", ssh.NoWayError.remedy)
+        if not any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
+            return _unwell(causes[-1])
         return Lack("no container engine answers", "`make engine`", absent=True)
     return unsuitable(version, info) or unsuitable_client(compose_version(), buildx_version())
 
@@ -128,11 +134,17 @@ def unsuitable(version: dict[str, Any], info: dict[str, Any]) -> Lack | None:
     """Say why an engine that answers cannot give the proofs that a run rests on; None where it can."""
     if any("podman" in part.get("Name", "").lower() for part in version.get("Components") or ()):
         return Lack("Podman answers here, whose control groups and namespaces our proofs do not know", DOCKER_AS_ROOT)
-    if any("rootless" in option for option in info.get("SecurityOptions") or ()):
-        return Lack(
-            "this engine is rootless, so nothing in it may set or read back what the kernel does", DOCKER_AS_ROOT
-        )
-    return None
+    return ROOTLESS if any("rootless" in option for option in info.get("SecurityOptions") or ()) else None
+
+
+def _unwell(cause: BaseException) -> Lack:
+    """Say of an engine that listens but does not answer as one; the command may still learn that it is rootless.
+
+    Engine 26 crashes when a rootless one without a network driver of its own is asked for its version.
+    """
+    if "rootless" in (_said(["docker", "info", "--format", "{{.SecurityOptions}}"]) or ""):
+        return ROOTLESS
+    return Lack(f"something listens for the engine but does not answer as one ({cause})", "see `docker info`")
 
 
 def unsuitable_client(compose: str | None, buildx: str | None) -> Lack | None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def test_no_engine_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_engine_that_may_not_be_used_is_not_passed_over(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "lacking", lambda: engine.Lack(engine.NO_PERMISSION, engine.JOIN_GROUP))
     with pytest.raises(TestbedError, match=r"the engine is there but you may not use it.* join group docker"):
-        {"run": lambda: cli.run("0"), "firmware": cli.firmware, "clean": cli.clean}[command]()
+        {"run": lambda: cli.run("0"), "firmware": cli.firmware, "clean": cli._clean}[command]()
 
 
 def test_plain_processes_need_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,3 +105,20 @@ def test_an_engine_without_our_proofs_is_refused(
 def test_the_docker_command_needs_compose_and_buildx(compose: str | None, buildx: str | None, said: str | None) -> None:
     lack = engine.unsuitable_client(compose, buildx)
     assert lack is None if said is None else lack is not None and said in lack.reason
+
+
+def test_what_listens_but_does_not_answer_as_an_engine_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rootless Engine 26 crashes as it is asked for its version, and closes the connection."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "docker.sock"))
+        server.listen()
+        closing = threading.Thread(target=lambda: [server.accept()[0].close() for _ in range(2)], daemon=True)
+        closing.start()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+        monkeypatch.setattr(engine, "_said", lambda _command: None)
+        lack = engine.lacking()
+    assert lack is not None
+    assert not lack.absent
+    assert "does not answer as one" in lack.reason
