@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help scenarios compare verify replay report bench doctor engine images firmware test check clean lock
+.PHONY: help scenarios compare verify replay report bench doctor engine images firmware test host-test check clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -58,6 +58,9 @@ firmware: $(VENV)/.ready ## sketch and simulated board into firmware/build, for 
 
 test: $(VENV)/.ready ## every test this host can run; REQUIRE_ENGINE=1 fails where there is no engine
 	@$(RUN) -m pytest
+
+host-test: $(VENV)/.ready ## everything on another host, in QEMU, as root: HOST=debian13 (an hour; QUICK=1: minutes; docs/hosts.md)
+	@PYTHONPATH=tests:. $(RUN) -m hosts
 
 check: $(VENV)/.ready ## what a reviewer's machine checks: format, lint, types
 	@$(VENV)/bin/ruff format --check . && $(VENV)/bin/ruff check . && $(VENV)/bin/mypy
