@@ -150,6 +150,7 @@ def _run(
 ) -> tuple[int, Path]:
     """Run a plan as the only one on this host; returns the exit code and the bundle."""
     stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
+    _require_one_machine(set(stands))
     for cell in planned.cells:
         stands[cell.placement].check(cell.conditions)
     console = Terminal(highlight=False)
@@ -304,6 +305,15 @@ def _where_published(settings: variables.Settings, number: str) -> variables.Set
     """Leave PRIORITY=published out where the thesis sets no priority: over all nine scenarios that is no mistake."""
     nothing = settings.priority == "published" and not SCENARIOS[number].priority
     return dataclasses.replace(settings, priority=None) if nothing else settings
+
+
+def _require_one_machine(placements: set[str]) -> None:
+    """Containers there and processes here differ by more than their placement; raise BadInputError."""
+    if len(placements) > 1 and engine.is_far():
+        raise BadInputError(
+            "PLACEMENT", "+".join(sorted(placements)),
+            "the engine is on another machine, so this would compare two machines; run it there",
+        )  # fmt: skip
 
 
 def _placement(settings: variables.Settings) -> tuple[str, str | None]:

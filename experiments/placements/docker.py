@@ -116,6 +116,8 @@ class DockerStand(Stand):
         self._environment = found.environment | {"TESTBED_PROJECT": self._project, "TESTBED_RUN": run}
         far = self._examine(info) if engine.is_far() else {}
         self._environment |= {"HOST_CPUS": self.host_cpus, "PI_CPUS": self.pi_cpus}
+        if not info.get("MemoryLimit", True):
+            print("testbed: this engine's kernel ignores memory limits: boot with cgroup_enable=memory", flush=True)
         return far | {
             "images": found.record(self._engine),
             "base_image": found.record_base(self._engine),

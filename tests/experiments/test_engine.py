@@ -17,7 +17,7 @@ import pytest
 from stand import ROOT
 
 from experiments import cli, engine
-from experiments.errors import TestbedError
+from experiments.errors import BadInputError, TestbedError
 from experiments.variables import Settings
 
 UNPRIVILEGED = """
@@ -69,6 +69,13 @@ def test_an_engine_that_may_not_be_used_is_not_passed_over(command: str, monkeyp
 def test_plain_processes_need_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "lacking", lambda: engine.Lack(engine.NO_PERMISSION, engine.JOIN_GROUP))
     assert cli._placement(Settings(placement="host"))[0] == "host"
+
+
+def test_containers_there_are_not_compared_with_processes_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "is_far", lambda: True)
+    cli._require_one_machine({"docker"})
+    with pytest.raises(BadInputError, match="would compare two machines"):
+        cli._require_one_machine({"docker", "host"})
 
 
 DOCKER = {"Version": "26.1.5", "Components": [{"Name": "Engine"}, {"Name": "containerd"}, {"Name": "runc"}]}
