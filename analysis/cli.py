@@ -9,13 +9,17 @@ from typing import Annotated
 import typer
 
 from analysis import (
+    answer,
     calibrate,
     compare,
     derived,
     figures,
+    forest,
     headline,
+    instrument,
     integrity,
     look,
+    overview,
     path,
     proved,
     recovery,
@@ -27,8 +31,9 @@ from analysis import (
     warnings,
 )
 from analysis.bundle import Bundle, BundleError, read
+from analysis.screen import say, show, terminal
 from analysis.selection import select
-from schema.text import Terminal, complain
+from schema.text import complain
 
 app = typer.Typer(
     help="""Turns the bundles that runs leave behind into statistics, tables, figures and verdicts.
@@ -51,25 +56,28 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     run = _open(bundle)
     summaries = statistics.summarise(run)
     derived.write(run, summaries, run.folder)
-    console = _console()
+    console = terminal()
+    found = answer.of(run, summaries)
     broken = recovery.of(run)
-    lines = [f"{run.name}: {run.status}", *derived.conditions_of(run)]
-    for line in [*lines, recovery.sentence(broken)] if broken else lines:
-        console.print(line, soft_wrap=True)
-    grids = (tables.latencies(summaries, intervals=False), tables.counts(summaries), tables.deadlines(summaries))
-    for grid in (recovery.table(broken), *grids):
-        if grid.rows:
-            tables.show(grid, console)
+    say(console, [found.question.text, found.sentence, *([recovery.sentence(broken)] if broken else [])], "bold")
+    say(console, [f"{run.name}: {run.status}", *derived.conditions_of(run), *found.notes])
+    for panel in forest.panels(found):
+        if panel.headline:
+            show(tables.differences(panel), console)
+    for grid in (recovery.table(broken), *tables.of_cells(summaries)):
+        show(tables.without(grid, ROOM_FOR_NONE), console)
+    say(console, [instrument.line(run), *tables.faults(summaries)])
     proofs = proved.table(run)
-    tables.show(proved.asked(proofs), console)
-    console.print(f"{len(proofs.rows) - len(proved.asked(proofs).rows)} more fields that nobody set read as untouched.")
-    for line in tables.faults(summaries):
-        console.print(line, soft_wrap=True)
-    for caution in warnings.of(run, summaries):
-        console.print(f"warning: {caution.line}", style="yellow", soft_wrap=True)
-    console.print(
-        f"Figures (PNG, SVG, PDF): {bundle / derived.FIGURES}/  Report: {bundle / derived.REPORT}", soft_wrap=True
+    show(proved.asked(proofs), console)
+    say(
+        console, [f"{len(proofs.rows) - len(proved.asked(proofs).rows)} more fields that nobody set read as untouched."]
     )
+    say(console, (f"warning: {caution.line}" for caution in warnings.of(run, summaries)), "yellow")
+    say(console, [f"Figures (PNG, SVG, PDF): {bundle / derived.FIGURES}/", f"Report: {bundle / derived.REPORT}"])
+
+
+ROOM_FOR_NONE = ("min", "p99.9", "jitter")
+"""Columns that table.md has and a terminal has not."""
 
 
 @app.command(name="report")
@@ -77,7 +85,7 @@ def report_command(bundle: BundleArgument = LATEST) -> None:
     """Write report.html, one page that opens from disk and fetches nothing, and the files that summarise writes."""
     run = _open(bundle)
     derived.write(run, statistics.summarise(run), run.folder)
-    _console().print(str(bundle / derived.REPORT), soft_wrap=True)
+    say(terminal(), [str(bundle / derived.REPORT)])
 
 
 @app.command(name="verify")
@@ -88,12 +96,10 @@ def verify_command(bundle: BundleArgument = LATEST) -> None:
     knob has its proof. One line a finding; exit code 0 where there is none, 1 where there are some.
     """
     report = verify.verify(bundle)
-    console = _console()
-    for line in report.findings:
-        console.print(f"finding: {line}", style="red", soft_wrap=True)
-    for line in report.held:
-        console.print(f"holds: {line}", soft_wrap=True)
-    console.print(f"{bundle}: {'not verified' if report.findings else 'verified'}", style="bold", soft_wrap=True)
+    console = terminal()
+    say(console, (f"finding: {line}" for line in report.findings), "red")
+    say(console, (f"holds: {line}" for line in report.held))
+    say(console, [f"{bundle}: {'not verified' if report.findings else 'verified'}"], "bold")
     raise typer.Exit(1 if report.findings else 0)
 
 
@@ -113,7 +119,7 @@ def overlay(
         raise BundleError(f"{', '.join(map(str, bundles))}: no interval and QoS in common; nothing to lay over")
     for plot in plots:
         figures.save(plot, into)
-    _console().print(f"{len(plots)} figures (PNG, SVG, PDF): {into}/", soft_wrap=True)
+    say(terminal(), [f"{len(plots)} figures (PNG, SVG, PDF): {into}/"])
 
 
 @app.command(name="compare")
@@ -134,24 +140,21 @@ def compare_command(
     docs/statistics.md tells how, and how often a true difference is found.
     """
     found = compare.compare(select(a, _open), select(b, _open), margin=margin_percent / 100, force=force)
-    console = _console()
-    for line in ("A: " + found.a.text, "B: " + found.b.text, *(f"differs: {line}" for line in found.differences)):
-        console.print(line, soft_wrap=True)
-    tables.show(tables.claims(found.claims), console)
-    for line in verdicts.sentences(found.claims):
-        console.print(line, soft_wrap=True)
-    for line in found.notes:
-        console.print(f"note: {line}.", style="yellow", soft_wrap=True)
+    console = terminal()
+    say(console, verdicts.sentences(found.claims), "bold")
+    say(console, ["A: " + found.a.text, "B: " + found.b.text, *(f"differs: {line}" for line in found.differences)])
+    show(tables.claims(found.claims), console)
+    say(console, (f"note: {line}." for line in found.notes), "yellow")
 
 
-@app.command()
-def overview(
+@app.command(name="overview")
+def overview_command(
     bundles: Annotated[list[Path], typer.Argument(metavar="BUNDLE…", help="The folders of the runs.")],
-    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where table and figures go.")] = Path(
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where page, table and figures go.")] = Path(
         "results/overview"
     ),
 ) -> None:
-    """Put several runs into one table beside the thesis' figures, and lay their distributions over each other.
+    """Put several runs on one page: what they say together, side by side, and the thesis' comparisons.
 
     Each bundle gets its own tables, figures and report as well.
     """
@@ -159,29 +162,25 @@ def overview(
     summarised = [(run, statistics.summarise(run)) for run in runs]
     for run, own in summarised:
         derived.write(run, own, run.folder)
+    page = overview.write(summarised, into)
+    console = terminal()
+    say(console, page.story, "bold")
     summaries = [summary for _, own in summarised for summary in own]
-    into.mkdir(parents=True, exist_ok=True)
-    grids = (tables.latencies(summaries, intervals=True), tables.counts(summaries))
-    (into / "overview.md").write_text("\n".join(map(tables.markdown, grids)))
-    for plot in figures.overlays(summarised):
-        figures.save(plot, into)
-    console = _console()
-    for grid in (tables.latencies(summaries, intervals=False), tables.counts(summaries)):
-        tables.show(grid, console)
-    for run in runs:
-        console.print(f"scenario {run.name.removeprefix('scenario-')}: {run.status}, {run.folder}", soft_wrap=True)
-    console.print(f"Overview and the thesis' comparisons: {into}/", soft_wrap=True)
+    for grid in tables.of_cells(summaries):
+        show(tables.without(grid, ROOM_FOR_NONE), console)
+    say(console, (f"scenario {run.name.removeprefix('scenario-')}: {run.status}, {run.folder}" for run in runs))
+    say(console, [f"Overview: {page.file}", f"The thesis' comparisons (PNG, SVG, PDF): {into}/"])
 
 
 @app.command(name="path")
 def path_command(bundle: BundleArgument = LATEST) -> None:
     """Show where the time of O went, in a run of `make path-N`."""
     split = path.read(_open(bundle))
-    console = _console()
-    tables.show(path.table(split), console)
-    console.print(f"{split.rows.height} cycles seen whole; their parts miss O by {split.worst_us:.1f} µs at the most")
-    for caution in path.cautions(split):
-        console.print(f"warning: {caution}.", style="yellow", soft_wrap=True)
+    console = terminal()
+    show(path.table(split), console)
+    seen = f"{split.rows.height} cycles seen whole; their parts miss O by {split.worst_us:.1f} µs at the most"
+    say(console, [seen])
+    say(console, (f"warning: {caution}." for caution in path.cautions(split)), "yellow")
 
 
 @app.command()
@@ -192,11 +191,10 @@ def reproduced(
     """Say of each claim of a bundle whether its replay reproduced it, contradicts it, or cannot tell."""
     was, now = _open(original), _open(replay)
     found = reproduction.outcomes(was, now)
-    console = _console()
-    for line in filter(None, (reproduction.summary(found), reproduction.caveat(was, now))):
-        console.print(line, soft_wrap=True)
+    console = terminal()
+    say(console, filter(None, (reproduction.summary(found), reproduction.caveat(was, now))))
     rows = tuple((own.claim, own.original, own.replay, own.verdict) for own in found)
-    tables.show(tables.Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
+    show(tables.Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
 
 
 @app.command(name="look")
@@ -233,8 +231,3 @@ def _open(folder: Path) -> Bundle:
     bundle = read(folder)
     integrity.check(bundle)
     return bundle
-
-
-def _console() -> Terminal:
-    """Plain text in a pipe; a narrow terminal folds lines, but no figure is cut."""
-    return Terminal(width=120, markup=False, highlight=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from analysis import (
     answer,
+    answer_figures,
     checksums,
     conditions,
     figures,
@@ -36,11 +37,13 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Non
     files.write_text(target / "table.md", table(bundle, summaries, recoveries))
     if recoveries:
         files.write_text(target / RECOVERY, recovery.render(recoveries))
-    files.write_text(target / REPORT, report.render(bundle, summaries, answer.of(bundle, summaries)))
+    found = answer.of(bundle, summaries)
+    files.write_text(target / REPORT, report.render(bundle, summaries, found))
     drawn = files.fresh_folder(target / FIGURES)
-    for plot in figures.of_bundle(bundle, summaries):
+    for plot in figures.chosen(list(figures.of_bundle(bundle, summaries)), found.question.headlines)[0]:
         figures.save(plot, drawn)
     recovery_figure.save(bundle, recoveries, drawn)
+    answer_figures.save(bundle, summaries, found, drawn)
     files.replace_folder(drawn, target / FIGURES)
     checksums.write(target, SUMS, names(target))
 

@@ -2,11 +2,13 @@
 """Cumulative distributions as figures for papers: PNG, SVG and PDF, the same bytes each time.
 
 Left, the distribution function on linear axes: where most answers lie. Right, its complement on logarithmic axes: the
-tail, to the slowest single answer. Shaded is the 95 % interval across repetitions at each latency.
+tail, to the slowest single answer; a lost cycle is later than any, so that a line ends where losses end it. Up to three
+lines have the 95 % interval across repetitions shaded. More lines than can be told apart are small multiples, each
+beside the first.
 """
 
-import itertools
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +18,12 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
 
 from analysis import bootstrap, conditions, labels
 from analysis.bundle import Bundle
 from analysis.distribution import Distribution, Floats, Integers
+from analysis.quantity import Quantity
 from analysis.statistics import CellSummary
 
 METRICS: Mapping[str, str] = {
@@ -70,8 +73,19 @@ STYLE: Any = {
     "legend.frameon": False,
 }
 NOTICE = {"facecolor": "#fff1c9", "edgecolor": "#8a6100", "linewidth": 0.6, "boxstyle": "square,pad=0.25"}
+MARKERS = "osD^vP"
 LEGEND = 104
+FOOTER = 138
+"""Characters a line of the footer takes."""
 BODY = 0.95
+TOGETHER = 6
+"""More lines than this are not told apart in one pair of axes, least of all in grey."""
+BANDED = 3
+"""More bands than this only hide each other."""
+PANELS = 12
+"""Small multiples in one figure; of more lines those are drawn whose p99 differs most from the first's."""
+MOST = 24
+"""Figures of distributions drawn for one bundle."""
 POINTS = 2000
 BAND_POINTS = 200
 
@@ -84,6 +98,11 @@ class Curve:
     distribution: Distribution
     lost: int
     seed: tuple[int, ...]
+
+    @property
+    def offered(self) -> int:
+        """Cycles answered and lost."""
+        return self.distribution.total + self.lost
 
 
 @dataclass(frozen=True)
@@ -149,17 +168,67 @@ def save(plot: Plot, folder: Path) -> list[Path]:
     return paths
 
 
+def chosen(plots: Sequence[Plot], headlines: Sequence[Quantity]) -> tuple[list[Plot], str]:
+    """Those to draw, all where they are few, else of the metric that the run is about; and what was left out."""
+    metric = next((quantity.metric for quantity in headlines if quantity.metric in METRICS), "T")
+    if len(plots) <= MOST and all(len(plot.curves) <= PANELS + 1 for plot in plots):
+        return list(plots), ""
+    drawn = [plot for plot in plots if plot.metric == metric][:MOST]
+    return drawn, f"{len(drawn)} of {len(plots)} figures are drawn: {metric} only, the first {MOST} at the most."
+
+
 def draw(plot: Plot) -> Figure:
-    """The figure: distribution left, tail right, legend above, conditions below."""
-    figure = Figure(figsize=(7.2, 3.9))
-    body, tail = figure.subplots(1, 2)
-    styles = itertools.cycle(zip(itertools.cycle(COLOURS), itertools.cycle(LINES), strict=False))
-    for curve, (colour, line) in zip(plot.curves, styles, strict=False):
-        _draw_curve(body, tail, curve, colour, line)
+    """The figure: distribution left, tail right; or small multiples of the tail where there are many lines."""
+    return _multiples(plot) if len(plot.curves) > TOGETHER else _pair(plot)
+
+
+def _pair(plot: Plot) -> Figure:
+    """Distribution left, tail right, legend above, conditions below."""
+    figure, (body, tail) = _sheet(plot, len(plot.curves), (1, 2), 2.6)
+    for i, curve in enumerate(plot.curves):
+        _draw_curve(body, tail, curve, i, banded=len(plot.curves) <= BANDED)
     _dress_body(body, plot)
-    _dress_tail(tail, plot)
-    _dress_figure(figure, body, plot)
+    _dress_tail(tail, plot.curves)
+    for axes in (body, tail):
+        axes.set_xlabel(f"{plot.metric} in ms{', logarithmic' if axes is tail else ''}")
+    tail.set_ylabel("cycles later than that, logarithmic\n(1 %: the 99th percentile)")
+    handles, names = body.get_legend_handles_labels()
+    _legend(figure, plot, handles, names)
     return figure
+
+
+def _multiples(plot: Plot) -> Figure:
+    """The tail of each line beside the first one's."""
+    first, *others = plot.curves
+    shown = _most_different(first, others)
+    columns = 3
+    rows = math.ceil(len(shown) / columns)
+    left_out = len(others) - len(shown)
+    note = f"{left_out} lines whose p99 differs less are not drawn; summary.csv has them" if left_out else ""
+    figure, axes = _sheet(plot, 1, (rows, columns), 1.75 * rows, note=note)
+    for panel, curve in zip(axes, shown, strict=False):
+        for own, style in ((first, 0), (curve, 1)):
+            _draw_tail(panel, own, style)
+        panel.set_title(curve.label + _lost(curve), fontsize=7, loc="left", pad=3)
+        _dress_tail(panel, (first, *shown))
+        panel.tick_params(labelsize=6.5)
+    for panel in axes[len(shown) :]:
+        panel.set_visible(False)
+    for panel in axes[max(len(shown) - columns, 0) : len(shown)]:
+        panel.set_xlabel(f"{plot.metric} in ms, logarithmic", fontsize=7)
+    figure.supylabel("cycles later than that (1 %: the 99th percentile)", fontsize=7, x=0.012)
+    lines = [mpl.lines.Line2D([], [], color=COLOURS[i], linestyle=LINES[i]) for i in range(2)]
+    _legend(figure, plot, lines, [f"{first.label}{_lost(first)}", "the one named above the panel"])
+    return figure
+
+
+def _most_different(first: Curve, others: Sequence[Curve]) -> list[Curve]:
+    """As many as there is room for, in their order."""
+    if len(others) <= PANELS:
+        return list(others)
+    level = math.log(_quantile(first.distribution, 0.99))
+    far = sorted(others, key=lambda own: -abs(math.log(_quantile(own.distribution, 0.99)) - level))[:PANELS]
+    return [own for own in others if any(own is one for one in far)]
 
 
 def points(distribution: Distribution, limit: int = POINTS) -> Integers:
@@ -177,26 +246,55 @@ def points(distribution: Distribution, limit: int = POINTS) -> Integers:
     return np.union1d(np.searchsorted(distribution.pooled, ranks).clip(0, size - 1), [0, size - 1])
 
 
-def _draw_curve(body: Axes, tail: Axes, curve: Curve, colour: str, line: object) -> None:
+def _draw_curve(body: Axes, tail: Axes, curve: Curve, i: int, *, banded: bool) -> None:
+    distribution, offered = curve.distribution, curve.offered
+    keep = points(distribution)
+    x = distribution.values_us[keep] / 1000
+    within = distribution.pooled[keep] / offered
+    style = {**_style(i), "markevery": (0.03 + 0.11 * (i % TOGETHER) / TOGETHER, 0.25)}
+    name = f"{curve.label} ({_samples(curve)})"
+    body.plot(np.insert(x, 0, x[0]), np.insert(within, 0, 0), drawstyle="steps-post", label=name, **style)
+    _draw_tail(tail, curve, i)
+    if banded and has_band(distribution):
+        at, low, high = band(distribution, curve.seed)
+        share = distribution.total / offered
+        colour = style["color"]
+        body.fill_between(at / 1000, share * low, share * high, step="post", color=colour, alpha=0.16, linewidth=0)
+        tail.fill_between(
+            at / 1000, 1 - share * high, 1 - share * low, step="post", color=colour, alpha=0.16, linewidth=0
+        )
+
+
+def _draw_tail(axes: Axes, curve: Curve, i: int) -> None:
+    """The share of cycles at or beyond each latency; its last point is the slowest answer, above it what was lost."""
     distribution = curve.distribution
     keep = points(distribution)
     x = distribution.values_us[keep] / 1000
-    below = distribution.pooled[keep] / distribution.total
-    beyond = 1 - (distribution.pooled - distribution.counts.sum(axis=0))[keep] / distribution.total
-    style: dict[str, Any] = {"color": colour, "linestyle": line}
-    label = f"{curve.label} ({_samples(curve)})"
-    body.plot(np.insert(x, 0, x[0]), np.insert(below, 0, 0), drawstyle="steps-post", label=label, **style)
-    tail.plot(x, beyond, drawstyle="steps-pre", **style)
-    tail.plot(x[-1:], beyond[-1:], marker="o", markersize=2.5, color=colour)
-    if has_band(distribution):
-        at, low, high = band(distribution, curve.seed)
-        body.fill_between(at / 1000, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
-        tail.fill_between(at / 1000, 1 - high, 1 - low, step="post", color=colour, alpha=0.16, linewidth=0)
+    before = (distribution.pooled - distribution.counts.sum(axis=0))[keep]
+    beyond = 1 - before / curve.offered
+    style = _style(i)
+    axes.plot(x, beyond, drawstyle="steps-pre", **(style | {"marker": ""}))
+    axes.plot(x[-1:], beyond[-1:], **(style | {"markersize": 4}))
+
+
+def _style(i: int) -> dict[str, Any]:
+    """Colour, dashes and marker of the i-th line: any one of them tells it from its neighbours."""
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        "linestyle": LINES[i % len(LINES)],
+        "marker": MARKERS[i % len(MARKERS)],
+        "markersize": 3,
+        "markeredgewidth": 0,
+    }
+
+
+def _lost(curve: Curve) -> str:
+    return f" ({100 * curve.lost / curve.offered:.2g} % lost)" if curve.lost else ""
 
 
 def _samples(curve: Curve) -> str:
     lost = f", {curve.lost:,} lost" if curve.lost else ""
-    return f"n = {curve.distribution.total:,}{lost}"
+    return f"n = {curve.offered:,}{lost}"
 
 
 def has_band(distribution: Distribution) -> bool:
@@ -226,21 +324,21 @@ def _dress_body(axes: Axes, plot: Plot) -> None:
     axes.set_xlim(start - margin, end + margin)
     axes.set_ylim(0, 1)
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
-    axes.set_xlabel(f"{plot.metric} in ms")
-    axes.set_ylabel("answers at or below")
+    axes.set_ylabel("cycles answered within")
     axes.grid(visible=True)
 
 
-def _dress_tail(axes: Axes, plot: Plot) -> None:
+def _dress_tail(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_yscale("log")
     axes.set_xscale("log")
-    axes.set_ylim(0.8 / max(curve.distribution.total for curve in plot.curves), 1.2)
+    axes.set_ylim(0.8 / max(curve.offered for curve in curves), 1.2)
     axes.yaxis.set_major_locator(LogLocator(numticks=12))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share * 100:.7g} %"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_minor_locator(NullLocator())
+    lowest = min(int(curve.distribution.values_us[0]) for curve in curves)
+    highest = max(int(curve.distribution.values_us[-1]) for curve in curves)
+    axes.set_xlim(max(lowest, 1) / 1050, highest / 950)
     _log_milliseconds(axes)
-    axes.set_xlabel(f"{plot.metric} in ms, logarithmic")
-    axes.set_ylabel("answers at or beyond, logarithmic")
     axes.grid(visible=True)
 
 
@@ -248,33 +346,48 @@ def _log_milliseconds(axes: Axes) -> None:
     """Plain numbers at 1, 2, 5 × 10ⁿ; fewer of them where the axis spans much, more where it spans little."""
     low, high = axes.get_xlim()
     subs = (1, 2, 5) if high / low < 300 else (1,)
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_locator(LogLocator(subs=subs) if high / low > 8 else MaxNLocator(6))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(LogLocator(subs=subs) if high / low > 8 else MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _dress_figure(figure: Figure, axes: Axes, plot: Plot) -> None:
-    """Title, notices, legend and conditions, each at its distance in inches from the edge."""
-    handles, labels = axes.get_legend_handles_labels()
-    columns = max(1, min(4, LEGEND // max(map(len, labels))))
-    rows = math.ceil(len(labels) / columns)
-    width, height = figure.get_size_inches()
-
-    def at(right: float, up: float) -> tuple[float, float]:
-        return right / width, up / height
-
-    figure.text(*at(0.1, height - 0.1), f"{plot.title} — {METRICS[plot.metric]}", fontsize=9, weight="bold", va="top")
+def _sheet(plot: Plot, lines: int, grid: tuple[int, int], inches: float, note: str = "") -> tuple[Figure, list[Axes]]:
+    """A figure as high as what stands on it: title, notices, legend, axes of `inches`, conditions, top to bottom."""
+    footer = [part for line in (*plot.footer, note) if line for part in textwrap.wrap(line, FOOTER)]
+    legend = math.ceil(lines / _columns(plot)) if lines > 1 else 1
+    above = 0.44 + 0.22 * len(plot.notices) + 0.17 * legend + (0.15 if grid[0] > 1 else 0)
+    below = 0.55 + 0.125 * len(footer)
+    width, height = 7.2, above + inches + below
+    figure = Figure(figsize=(width, height))
+    axes = list(np.atleast_1d(figure.subplots(*grid)).ravel())
+    title = f"{plot.title}: {METRICS[plot.metric]}"
+    figure.text(0.1 / width, 1 - 0.1 / height, title, fontsize=9, va="top")
     for i, notice in enumerate(plot.notices):
-        figure.text(*at(0.13, height - 0.36 - 0.22 * i), notice, fontsize=7, va="top", bbox=NOTICE)
-    down = 0.28 + 0.22 * len(plot.notices)
+        at = 1 - (0.36 + 0.22 * i) / height
+        figure.text(0.13 / width, at, notice, fontsize=7, va="top", bbox=NOTICE)
+    figure.text(
+        0.1 / width, 0.08 / height, "\n".join(footer), fontsize=6.5, color="#505050", va="bottom", linespacing=1.35
+    )
+    figure.subplots_adjust(
+        left=0.72 / width, bottom=below / height, right=1 - 0.1 / width, top=1 - above / height,
+        wspace=0.3 if grid[0] == 1 else 0.22, hspace=0.32,
+    )  # fmt: skip
+    return figure, axes
+
+
+def _columns(plot: Plot) -> int:
+    """Of the legend."""
+    return max(1, min(4, LEGEND // max(len(f"{curve.label} ({_samples(curve)})") for curve in plot.curves)))
+
+
+def _legend(figure: Figure, plot: Plot, handles: Sequence[Any], names: Sequence[str]) -> None:
+    height = figure.get_size_inches()[1]
+    columns = _columns(plot) if len(plot.curves) <= TOGETHER else 2
+    down = 1 - (0.28 + 0.22 * len(plot.notices)) / height
     figure.legend(
-        handles, labels, loc="upper left", bbox_to_anchor=at(0.0, height - down), ncols=columns, fontsize=7.5,
+        handles, names, loc="upper left", bbox_to_anchor=(0.0, down), ncols=columns, fontsize=7.5,
         handlelength=2.6, columnspacing=1.4, borderpad=0.3, labelspacing=0.35,
     )  # fmt: skip
-    figure.text(*at(0.1, 0.08), "\n".join(plot.footer), fontsize=6.5, color="#505050", va="bottom", linespacing=1.35)
-    left, bottom = at(0.66, 0.55 + 0.125 * len(plot.footer))
-    right, top = at(width - 0.1, height - down - 0.16 - 0.17 * rows)
-    figure.subplots_adjust(left=left, bottom=bottom, right=right, top=top, wspace=0.28)
 
 
 def _quantile(distribution: Distribution, q: float) -> float:
@@ -310,7 +423,6 @@ def _notices(bundle: Bundle, *, alone: bool) -> list[str]:
 def _footer(bundles: Sequence[Bundle], members: Sequence[CellSummary]) -> tuple[str, ...]:
     runs = dict.fromkeys(" · ".join(conditions.of_run(bundle)) for bundle in bundles)
     cells = " · ".join(conditions.of_cells([member.cell for member in members]))
-    band_line = (
-        f"shaded: 95 % interval across repetitions; the left axis ends at the slowest line's {BODY:.0%} quantile"
-    )
-    return cells, *runs, band_line
+    shaded = "shaded: 95 % interval across repetitions; " if len(members) <= BANDED else ""
+    ends = f"the left axis ends at the slowest line's {BODY:.0%} quantile; " if len(members) <= TOGETHER else ""
+    return cells, *runs, f"{shaded}{ends}a lost cycle is later than any answer"

@@ -74,10 +74,10 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> s
         _claims(found),
         _timelines(timelines, timeline.quiet(bundle, timelines)),
         _warnings(cautions),
-        _folded("conditions", "What ran, and on what", _conditions(bundle) + _repetitions(bundle, summaries)),
-        _folded("proofs", "Proofs: what was set, and what the kernel read", _proofs(bundle)),
-        _folded("reproduce", "Do it again", _reproduce(bundle)),
-        _folded("reading", "How to read this", _READING),
+        folded("conditions", "What ran, and on what", _conditions(bundle) + _repetitions(bundle, summaries)),
+        folded("proofs", "Proofs: what was set, and what the kernel read", _proofs(bundle)),
+        folded("reproduce", "Do it again", _reproduce(bundle)),
+        folded("reading", "How to read this", _READING),
     ]
     sections = "".join(body)
     menu = "".join(f'<a href="#{name}">{words}</a>' for name, words in MENU.items() if f'id="{name}"' in sections)
@@ -133,7 +133,7 @@ def _header(
 def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> str:
     """The sentence, how sure it is, and the figures that a reader of one minute needs."""
     if not summaries:
-        return _section("answer", "Answer", "<p>Nothing: no repetition counts. The warnings say why.</p>")
+        return section("answer", "Answer", "<p>Nothing: no repetition counts. The warnings say why.</p>")
     panels = forest.panels(found)
     shown = [panel for panel in panels if panel.headline] + [panel for panel in panels if not panel.headline][:FIRST]
     metric = next((quantity.metric for quantity in found.question.headlines if quantity.is_latency), "T")
@@ -148,7 +148,7 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> 
         strips.in_order(order),
         _quiet(instrument.line(bundle)),
     ]
-    return _section("answer", "Answer", "".join(parts))
+    return section("answer", "Answer", "".join(parts))
 
 
 def _recovery(bundle: Bundle) -> str:
@@ -163,7 +163,7 @@ def _recovery(bundle: Bundle) -> str:
         "Recovery ends with the answer of the first cycle that begins ten answered ones in a row; its resolution is "
         "the interval. A repetition that never recovered ranks behind all others. Per repetition: recovery.csv."
     )
-    return _section("recovery", "After the fault", f"<p>{words}</p>{image}{_grid(recovery.table(found))}{note}")
+    return section("recovery", "After the fault", f"<p>{words}</p>{image}{grid(recovery.table(found))}{note}")
 
 
 def _sureness(found: Answer) -> str:
@@ -201,14 +201,14 @@ def _distributions(plots: Sequence[Plot], found: Answer) -> str:
     band = '<label><input type="checkbox" data-band> 95 % bands</label>'
     controls = f'<div class="controls">{choice}{choices}{band}<button data-reset>Reset zoom</button></div>'
     plot = '<div class="legend"></div><p class="readout" aria-live="off"></p><div class="panels"></div>'
-    table = _details("The same as a table", _grid(_quantiles(plots)))
+    table = _details("The same as a table", grid(_quantiles(plots)))
     note = _quiet(
         "A line ends where losses end it: a lost cycle ranks behind every answer. "
         "The same as PNG, SVG and PDF: folder figures."
     )
     metric = next((quantity.metric for quantity in found.question.headlines if quantity.metric in figures.METRICS), "T")
     data = f' data-hint="{_text(HINT)}" data-first="{metric}"'
-    return _section("distributions", "Distributions", controls + plot + note + table, data)
+    return section("distributions", "Distributions", controls + plot + note + table, data)
 
 
 def _quantiles(plots: Sequence[Plot]) -> Grid:
@@ -246,7 +246,7 @@ def _timelines(timelines: Sequence[timeline.Series], never: Sequence[str]) -> st
     table = f'<details class="table"><summary>The same as a table</summary><div class="wide">{rows}</div></details>'
     plots = '<div class="legend"></div><p class="readout" aria-live="off"></p><div class="panels"></div>'
     body = controls + plots + key + note + table
-    return _folded("timelines", "Over time, causes beneath", body, data=f' data-hint="{_text(HINT)}"')
+    return folded("timelines", "Over time, causes beneath", body, data=f' data-hint="{_text(HINT)}"')
 
 
 def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
@@ -263,33 +263,33 @@ def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     )
     words = _details("Each cell in a sentence", f'<ul class="cells">{cells}</ul>')
     line = _quiet(instrument.line(bundle))
-    body = f'{_grid(latencies)}{line}<p class="quiet">{note}</p>{"".join(map(_grid, others))}{words}'
-    return _folded("table", "Latency, cycles and deadlines of every cell", body, opened=len(latencies.rows) <= LONG)
+    body = f'{grid(latencies)}{line}<p class="quiet">{note}</p>{"".join(map(grid, others))}{words}'
+    return folded("table", "Latency, cycles and deadlines of every cell", body, opened=len(latencies.rows) <= LONG)
 
 
 def _claims(found: Answer) -> str:
     """Every difference that was tested."""
     return (
-        _folded("arms", "Every difference that was tested", _grid(tables.claims(found.claims)) + _quiet(_ARMS))
+        folded("arms", "Every difference that was tested", grid(tables.claims(found.claims)) + _quiet(_ARMS))
         if (found.claims)
         else ""
     )
 
 
-def _grid(grid: Grid) -> str:
+def grid(given: Grid) -> str:
     """A table, compact; an interval goes in small under its value."""
-    grid = tables.compact(grid)
+    shown = tables.compact(given)
 
     def head(i: int) -> str:
-        return f'<th scope="col"{_ALIGN[i < grid.labels]}>{_text(grid.header[i])}</th>'
+        return f'<th scope="col"{_ALIGN[i < shown.labels]}>{_text(shown.header[i])}</th>'
 
     def row(cells: Sequence[str]) -> str:
         kind = ' class="thesis"' if tables.THESIS in cells else ""
-        return f"<tr{kind}>" + "".join(_cell(i, cell, grid.labels) for i, cell in enumerate(cells)) + "</tr>"
+        return f"<tr{kind}>" + "".join(_cell(i, cell, shown.labels) for i, cell in enumerate(cells)) + "</tr>"
 
-    caption = f"<caption>{_text(grid.title)}</caption>"
-    header = "".join(head(i) for i in range(len(grid.header)))
-    body = "\n".join(row(cells) for cells in grid.rows)
+    caption = f"<caption>{_text(shown.title)}</caption>"
+    header = "".join(head(i) for i in range(len(shown.header)))
+    body = "\n".join(row(cells) for cells in shown.rows)
     table = f"<table>{caption}<thead><tr>{header}</tr></thead><tbody>\n{body}\n</tbody></table>"
     return f'<div class="wide" tabindex="0">{table}</div>'
 
@@ -310,12 +310,12 @@ def _small(cell: str) -> str:
 
 def _warnings(cautions: Sequence[warnings.Caution]) -> str:
     if not cautions:
-        return _section("warnings", "No warnings", "<p>Every check of <code>analysis/warnings.py</code> passed.</p>")
+        return section("warnings", "No warnings", "<p>Every check of <code>analysis/warnings.py</code> passed.</p>")
     items = (
         f'<li>{_text(c.about)}: {_text(c.text)}. <span class="remedy">{_text(c.advice)}</span></li>' for c in cautions
     )
     body = f'<ul class="warnings">{"".join(items)}</ul>'
-    return _folded("warnings", _plural(len(cautions), "warning"), body, opened=len(cautions) <= FIRST)
+    return folded("warnings", _plural(len(cautions), "warning"), body, opened=len(cautions) <= FIRST)
 
 
 def _conditions(bundle: Bundle) -> str:
@@ -353,8 +353,8 @@ def _plain(value: object) -> str:
 
 def _proofs(bundle: Bundle) -> str:
     """What was asked, what the kernel read, and how often they agreed."""
-    grid = proved.table(bundle)
-    return _grid(grid) if grid.rows else _quiet("No knob was set, so there is nothing to prove.")
+    found = proved.table(bundle)
+    return grid(found) if found.rows else _quiet("No knob was set, so there is nothing to prove.")
 
 
 def _repetitions(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
@@ -373,7 +373,7 @@ def _repetitions(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     )
     header = ("order", "cell", "repetition", "validity", "reasons", "T p50 ms", *_NOISE.values())
     more = _quiet(f"The first {ROWS} of {len(bundle.repetitions)}.") if len(bundle.repetitions) > ROWS else ""
-    table = _grid(Grid("Repetitions", header, 5, rows))
+    table = grid(Grid("Repetitions", header, 5, rows))
     return _details("Every repetition, in the order run", table + more)
 
 
@@ -466,11 +466,12 @@ def _shares(values: Floats) -> list[float]:
     return [round(value, 5) for value in values.tolist()]
 
 
-def _section(name: str, title: str, body: str, data: str = "") -> str:
+def section(name: str, title: str, body: str, data: str = "") -> str:
+    """A part of a page under its title."""
     return f'<section id="{name}"{data}><h2>{title}</h2>\n{body}</section>\n'
 
 
-def _folded(name: str, title: str, body: str, *, opened: bool = False, data: str = "") -> str:
+def folded(name: str, title: str, body: str, *, opened: bool = False, data: str = "") -> str:
     """A section behind its title."""
     state = " open" if opened else ""
     summary = f"<summary><h2>{_text(title)}</h2></summary>"

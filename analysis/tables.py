@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of a bundle, in Markdown for a file and by rich for a terminal: ours above the thesis', in ms."""
+"""The table of a bundle, as grids for terminal, file and page: ours above the thesis', in ms."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from analysis import thesis
 from analysis.compare import Claim
+from analysis.forest import MARKS, Panel
 from analysis.statistics import CellSummary, Estimate
 
 METRICS = ("T", "R", "O")
@@ -61,6 +58,11 @@ def deadlines(summaries: Sequence[CellSummary]) -> Grid:
     return _drop_empty(Grid("Deadlines", (*_CELL, "deadline", "missed", "share", "most in a row"), 5, rows))
 
 
+def of_cells(summaries: Sequence[CellSummary]) -> tuple[Grid, ...]:
+    """Latencies, cycles and deadlines, without intervals: what a terminal shows."""
+    return latencies(summaries, intervals=False), counts(summaries), deadlines(summaries)
+
+
 def claims(found: Sequence[Claim]) -> Grid:
     """B − A, statistic by statistic, with the verdicts."""
     rows = tuple(
@@ -107,18 +109,18 @@ def markdown(grid: Grid) -> str:
     return "\n".join(lines) + "\n"
 
 
-def show(grid: Grid, console: Console) -> None:
-    """Prints the table, compact."""
-    grid = compact(grid)
-    table = Table(
-        title=grid.title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False,
-        collapse_padding=True,
-    )  # fmt: skip
-    for i, name in enumerate(grid.header):
-        table.add_column(name, justify="left" if i < grid.labels else "right", no_wrap=True)
-    for row in grid.rows:
-        table.add_row(*row, style="dim" if THESIS in row else None)
-    console.print(table)
+def without(grid: Grid, names: Collection[str]) -> Grid:
+    """The same without some columns: where there is little room."""
+    keep = [i for i, name in enumerate(grid.header) if name not in names]
+    rows = tuple(tuple(row[i] for i in keep) for row in grid.rows)
+    return Grid(grid.title, tuple(grid.header[i] for i in keep), sum(i < grid.labels for i in keep), rows)
+
+
+def differences(panel: Panel) -> Grid:
+    """One panel of the forest plot in figures."""
+    rows = tuple((row.label, f"{MARKS[row.kind]} {row.verdict}", row.amount) for row in panel.rows)
+    title = panel.title[0].upper() + panel.title[1:]
+    return Grid(f"{title} (less is better)", ("", "verdict", "difference [95 %]"), 2, rows)
 
 
 def compact(grid: Grid) -> Grid:

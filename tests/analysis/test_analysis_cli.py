@@ -8,8 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import synthetic
 from synthetic import CellSpec, Spec
+
+from analysis import answer, headline, screen, statistics
+from analysis.bundle import read
+from analysis.tables import Grid
+from schema.text import Terminal
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +38,28 @@ def test_summarise_writes_the_derived_files_prints_the_table_and_says_where(scen
     for words in ("scenario-1: complete", "thesis", "p99", "offered", "reordered", f"{folder}/figures/"):
         assert words in done.stdout
     assert {"summary.csv", "table.md", "figures/cdf-scenario-1-T.png"} <= set(files(folder))
+
+
+def test_the_sentence_comes_first_and_no_line_of_a_pipe_is_longer_than_120(tmp_path: Path):
+    arms = ("none", "a rather long name of an arm", "another one of about that length")
+    cells = tuple(CellSpec(scenario="2", arm=arm, contention="cpu") for arm in arms)
+    folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=5, proofs=False))
+    lines = run("summarise", folder).stdout.splitlines()
+    found = read(folder)
+    sentence = answer.of(found, statistics.summarise(found)).sentence
+    assert " ".join(" ".join(lines).split()).startswith(f"{headline.of(found).text} {sentence}")
+    assert max(map(len, lines)) <= 120
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_a_narrow_terminal_gets_tables_beneath_each_other_and_every_figure(capsys: pytest.CaptureFixture[str]):
+    figures = [f"{n}00.000" for n in range(1, 10)]
+    grid = Grid("Latency in ms", ("arm", *(f"statistic {n}" for n in range(1, 10))), 1, (("fifo both", *figures),))
+    screen.show(grid, Terminal(width=80))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert all(any(figure in line for line in lines) for figure in figures)
+    assert sum("fifo both" in line for line in lines) > 1
 
 
 def test_the_same_bundle_gives_the_same_bytes(bundle: Path, tmp_path: Path):

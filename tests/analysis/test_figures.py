@@ -7,9 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 import synthetic
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import CellSpec, Spec
 
-from analysis import figures, statistics
+from analysis import answer, answer_figures, figures, statistics
 from analysis.bundle import read
 from analysis.distribution import Distribution
 
@@ -59,6 +60,46 @@ def test_every_figure_carries_the_notice_and_the_conditions(tmp_path: Path):
     texts = " ".join(text.get_text() for text in figures.draw(plot).texts)
     for words in ("no container engine answered", "board simavr", "QoS 0", "priority none", "kernel 6.18.5", "TCP"):
         assert words in texts
+
+
+def test_a_line_ends_where_losses_end_it(tmp_path: Path):
+    folder = synthetic.write(tmp_path / "b", Spec(cells=(CellSpec(lost=3),), repetitions=3, messages=100))
+    body, tail = figures.draw(plots_of(folder)["cdf-scenario-1-O"]).axes
+    assert body.lines[0].get_data()[1][-1] == pytest.approx(0.97)
+    assert tail.lines[0].get_data()[1][-1] == pytest.approx(0.03 + 1 / 300)
+
+
+@pytest.mark.parametrize("arms", [8, 60])
+def test_many_lines_are_small_multiples_beside_the_first(tmp_path: Path, arms: int):
+    cells = tuple(CellSpec(arm=f"arm {i}") for i in range(arms))
+    folder = synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=3, messages=10))
+    figure = figures.draw(plots_of(folder)["cdf-scenario-1-20ms-qos0-O"])
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(shown) == min(arms - 1, figures.PANELS)
+    assert all(len({line.get_color() for line in axes.lines}) == 2 for axes in shown)
+    texts = " ".join(text.get_text() for text in figure.texts)
+    assert ("47 lines whose p99 differs less are not drawn" in texts) == (arms == 60)
+
+
+def test_nothing_of_the_footer_is_cut_off(tmp_path: Path):
+    knobs = {service: {"priority": "fifo:90", "affinity": "cpus:1", "tcp": "nodelay"} for service in ("broker", "pi")}
+    cells = (CellSpec(arm="a", knobs=knobs), CellSpec(arm="b", contention="cpu"))
+    folder = synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=3, messages=10))
+    figure = figures.draw(plots_of(folder)["cdf-scenario-1-20ms-qos0-O"])
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    width = figure.bbox.width
+    assert all(text.get_window_extent(renderer).x1 <= width for text in figure.texts)
+
+
+def test_the_first_screen_is_drawn_for_papers_too(tmp_path: Path):
+    cells = (CellSpec(scenario="2", arm="none", contention="cpu"), CellSpec(scenario="2", arm="fifo", contention="cpu"))
+    run = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=5)))
+    summaries = statistics.summarise(run)
+    for name in ("once", "again"):
+        answer_figures.save(run, summaries, answer.of(run, summaries), tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "once").iterdir())
+    assert files == [f"{name}.{kind}" for name in ("forest", "repetitions") for kind in ("pdf", "png", "svg")]
+    assert all((tmp_path / "once" / name).read_bytes() == (tmp_path / "again" / name).read_bytes() for name in files)
 
 
 def test_arms_are_lines_of_one_figure(tmp_path: Path):

@@ -11,7 +11,7 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 from test_analysis_cli import run
 
-from analysis import path, reproduction
+from analysis import overview, path, reproduction, statistics
 from analysis.bundle import BundleError, read
 
 
@@ -120,8 +120,46 @@ def test_a_wall_clock_that_was_set_is_told_though_the_parts_add_up(bundle: Path)
     assert "the wall clock moved by 3 ms" in said[1]
 
 
-def test_several_runs_share_one_table(scenario_1: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copytree(scenario_1, tmp_path / "again"))
-    done = run("overview", scenario_1, copy, "--into", tmp_path / "overview")
+def scenarios(folder: Path, shifts_us: dict[str, float]) -> list[Path]:
+    return [
+        synthetic.write(
+            folder / name,
+            Spec(
+                name=f"scenario-{name}", repetitions=8, data_seed=int(name) + 1,
+                cells=tuple(CellSpec(scenario=name, interval_ms=i, latency=Latency(shift_us=shift)) for i in (20, 10)),
+            ),
+        )
+        for name, shift in shifts_us.items()
+    ]  # fmt: skip
+
+
+def test_an_overview_is_one_page_whose_story_follows_from_the_samples(tmp_path: Path) -> None:
+    folders = scenarios(tmp_path, {"1": 0, "2": 2000, "5": 0})
+    done = run("overview", *folders, "--into", tmp_path / "overview")
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "overview" / "overview.md").read_text().count("Latency in ms") == 1
+    text = (tmp_path / "overview" / "overview.html").read_text()
+    assert "CPU stress (2 against 1): p99 of O slower by" in text
+    assert "Priority on broker and client, under stress, (5 against 2): p99 of O faster by" in text
+    assert "median of R the same" not in text
+    assert 'src="data:image/png;base64,' in text
+    assert "<script" not in text
+    told = (tmp_path / "overview" / "overview.md").read_text()
+    assert told.count("Latency in ms") == 1
+    assert "CPU stress (2 against 1)" in told
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("Stress costs the tail and the median of O; on broker and client it takes the tail back")
+
+
+def test_other_samples_tell_another_story(tmp_path: Path) -> None:
+    folders = scenarios(tmp_path, {"1": 2000, "2": 0})
+    runs = [(read(folder), statistics.summarise(read(folder))) for folder in folders]
+    gist, sentence = overview.write(runs, tmp_path / "out").story
+    assert gist.startswith("No cost of stress is shown")
+    assert sentence.startswith("CPU stress (2 against 1): p99 of O faster by")
+
+
+def test_runs_that_pair_in_nothing_have_a_page_without_a_story(scenario_1: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(scenario_1, tmp_path / "again"))
+    done = run("overview", copy, "--into", tmp_path / "overview")
+    assert done.returncode == 0, done.stderr
+    assert "No two of these runs" in (tmp_path / "overview" / "overview.html").read_text()
