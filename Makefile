@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help scenarios compare verify replay report bench doctor engine images firmware test host-test check clean lock
+.PHONY: help scenarios compare verify replay gate report bench doctor engine images firmware test host-test check clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -37,6 +37,10 @@ verify: $(VENV)/.ready ## check BUNDLE and derive every table and figure of it a
 replay: $(VENV)/.ready ## run the plan of BUNDLE again: what differs here, then claim by claim whether it was reproduced
 	@original=$$(realpath "$(or $(BUNDLE),results/latest)") && $(RUN) -m experiments replay "$$original" && \
 	  $(RUN) -m analysis summarise results/latest >/dev/null && $(RUN) -m analysis reproduced "$$original" results/latest
+
+gate: $(VENV)/.ready ## did it get slower? BASELINE=BUNDLE again here, with BROKER=… or BROKER_IMAGE=… in its place; JSON, JUnit
+	@if [ -z "$(BASELINE)" ]; then echo 'testbed: say which: make gate BASELINE=BUNDLE' >&2; exit 2; fi
+	@$(RUN) -m experiments gate "$(BASELINE)"
 
 report: $(VENV)/.ready ## derive tables and figures of BUNDLE (default: the latest) again
 	@$(RUN) -m analysis report $(or $(BUNDLE),results/latest)

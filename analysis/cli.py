@@ -11,10 +11,12 @@ import typer
 from analysis import (
     answer,
     calibrate,
+    checks,
     compare,
     derived,
     figures,
     forest,
+    gate,
     headline,
     instrument,
     integrity,
@@ -195,6 +197,27 @@ def reproduced(
     say(console, filter(None, (reproduction.summary(found), reproduction.caveat(was, now))))
     rows = tuple((own.claim, own.original, own.replay, own.verdict) for own in found)
     show(tables.Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
+
+
+@app.command(name="gate")
+def gate_command(
+    baseline: BundleArgument,
+    candidate: BundleArgument = LATEST,
+    margin_percent: Annotated[
+        float | None,
+        typer.Option(metavar="P", min=0, help="What does not matter, in % of the baseline; default: its own."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Judge across hosts, boards and placements too.")] = False,
+) -> None:
+    """Say whether a candidate is slower than its baseline: exit code 0: not slower, 1: slower, 3: cannot tell.
+
+    Judged on the interval of the baseline's headlines, and on losses. Writes gate.json, gate.md and gate.xml (JUnit)
+    into the candidate's folder.
+    """
+    outcome = gate.judge(_open(baseline), _open(candidate), margin_percent, force=force)
+    checks.write(outcome, candidate, "gate")
+    say(terminal(), [outcome.sentence, *outcome.lines])
+    raise typer.Exit(outcome.code)
 
 
 @app.command(name="look")

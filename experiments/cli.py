@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, by_hand, differences, doctor, engine, images, lock, plan, replay, variables
+from experiments import bench, by_hand, differences, doctor, engine, gate, images, lock, plan, replay, variables
 from experiments.errors import BadInputError, StandError, TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
@@ -125,6 +125,27 @@ def run_again(
     bare = any(cell.placement == "host" for cell in planned.cells)
     notice = "placement host (plain processes), as in the run replayed" if bare else None
     raise typer.Exit(_run(planned, {}, notice, command, pinned)[0])
+
+
+@app.command("gate")
+def run_gate(
+    baseline: Annotated[Path, typer.Argument(help="The folder of the run to hold against.")], swaps: Swaps = None
+) -> None:
+    """Run a baseline's plan on the present stand, and say whether it got slower: for the CI of a broker or a client.
+
+    BROKER, TCP and PRIORITY replace the baseline's, BROKER_IMAGE is built upon; a difference within MARGIN=5% does not
+    matter. Ends 0: not slower, 1: slower, or it loses more, 3: cannot tell. The new bundle gets gate.json, gate.md and
+    gate.xml (JUnit). A baseline of another machine is refused with 3 unless FORCE=yes.
+    """
+    asked = gate.read(baseline, variables.given(swaps or [], os.environ))
+    planned = asked.plan(secrets.token_hex(4))
+    asked.require_machine()
+    words = [f"{name}={value}" for name, value in (asked.swaps | asked.named).items()]
+    command = ["make", "gate", f"BASELINE={printable(str(baseline))}", *words]
+    bare = any(cell.placement == "host" for cell in planned.cells)
+    notice = "placement host (plain processes), as in the baseline" if bare else None
+    code, folder = _run(planned, {}, notice, command)
+    raise typer.Exit(code if code == INTERRUPTED else asked.judge(folder))
 
 
 def _possible(planned: plan.Plan) -> plan.Plan:

@@ -69,6 +69,11 @@ class Recorded:
         except BadInputError as error:
             raise BadInputError("BUNDLE", str(self.folder), f"cell {cell.cell} of its plan: {error}") from None
 
+    def ran(self) -> int:
+        """How many repetitions of each cell there were: as planned, or up to the look that ended the run."""
+        stopped = [look.repetitions for look in self.facts.looks or () if look.stop]
+        return stopped[-1] if stopped else self.facts.plan.repetitions
+
     def image_ids(self) -> dict[str, str]:
         """Give the image of each service that has one."""
         return {service: image.id for service, image in self.facts.images.items() if image.id}

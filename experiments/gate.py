@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make gate`: the plan of a baseline on the present stand, with what is under test in its place; `analysis` judges."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from experiments import brokers, host, knobs, replay, variables
+from experiments.errors import BadInputError, RefusedError
+from experiments.plan import Cell, Plan, require_services
+from experiments.replay import Recorded
+from experiments.variables import Settings
+
+ROOT = Path(__file__).parents[1]
+
+SWAPS = ("BROKER", "TCP", "PRIORITY")
+"""What may stand in the place of the baseline's: everything else would measure another thing."""
+OWN = ("BASELINE", "MARGIN", "FORCE")
+THROUGH = ("BROKER_IMAGE", "BASE_IMAGE", "YES")
+"""Read where images are chosen and questions asked."""
+MACHINE = ("hostname_hash", "cpu_model", "cpus", "memory_bytes")
+"""What makes another machine, whose levels cannot be compared."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What was asked for: the baseline, what is swapped in, the margin in % (none: the baseline's own)."""
+
+    baseline: Recorded
+    swaps: dict[str, str]
+    named: dict[str, str]
+    repetitions: int | None
+    margin_percent: float | None
+    force: bool
+
+    def plan(self, run: str) -> Plan:
+        """The baseline's plan, as many repetitions as it ran, with the swaps; raises BadInputError."""
+        planned = self.baseline.plan(run, self.named)
+        settings = replace(planned.settings, precision=None, repetitions=self.repetitions or self.baseline.ran())
+        cells = [self._swapped(cell) for cell in planned.cells]
+        return replace(
+            planned, name=f"gate-{planned.name}", title="gate against a baseline", cells=cells, settings=settings
+        )
+
+    def _swapped(self, cell: Cell) -> Cell:
+        conditions = cell.conditions
+        if broker := self.swaps.get("BROKER"):
+            conditions = replace(conditions, broker=brokers.parse(broker).kind)
+        if priority := self.swaps.get("PRIORITY"):
+            conditions = replace(conditions, knobs=() if priority == "none" else knobs.frozen(knobs.parse(priority)))
+        tcp = self.swaps.get("TCP", conditions.tcp)
+        conditions = replace(conditions, tcp=str(variables.VARIABLES["TCP"].parse("TCP", tcp)))
+        require_services(conditions)
+        return replace(cell, conditions=conditions)
+
+    def require_machine(self) -> None:
+        """Raise RefusedError where the baseline was measured on another machine, unless forced."""
+        was, now = self.baseline.facts.host, host.facts()
+        different = [name for name in MACHINE if getattr(was, name) is not None and getattr(was, name) != now.get(name)]
+        if different and not self.force:
+            changes = ", ".join(f"{name} {getattr(was, name)} → {now.get(name)}" for name in different)
+            raise RefusedError(
+                f"cannot tell: the baseline was measured on another machine ({changes}), whose levels are its own; "
+                "measure a baseline here, or say FORCE=yes"
+            )
+
+    def judge(self, candidate: Path) -> int:
+        """Let `analysis` say what the two bundles say; returns its exit code."""
+        options = [] if self.margin_percent is None else ["--margin-percent", f"{self.margin_percent:g}"]
+        options += ["--force"] if self.force else []
+        command = [
+            sys.executable,
+            "-m",
+            "analysis",
+            "gate",
+            str(self.baseline.folder.resolve()),
+            str(candidate.resolve()),
+        ]
+        return subprocess.run([*command, *options], cwd=ROOT, check=False).returncode
+
+
+def read(baseline: Path, given: Mapping[str, str]) -> Gate:
+    """What `make gate` was told; raises BadInputError before anything starts."""
+    allowed = (*SWAPS, "REPETITIONS", *replay.NAMED, *OWN, *THROUGH)
+    for name in sorted(set(given) - set(allowed)):
+        raise BadInputError(name, given[name], f"a gate runs the baseline's plan; it takes only {', '.join(allowed)}")
+    recorded = Recorded.read(baseline)
+    swaps = {name: given[name] for name in SWAPS if name in given}
+    _require_one_value(recorded, swaps)
+    repetitions = Settings.parse({"REPETITIONS": given["REPETITIONS"]}).repetitions if "REPETITIONS" in given else None
+    margin = variables.percent(100)("MARGIN", given["MARGIN"]) if "MARGIN" in given else None
+    force = variables.word("yes", "no")("FORCE", given.get("FORCE", "no")) == "yes"
+    named = {name: given[name] for name in replay.NAMED if name in given}
+    return Gate(recorded, swaps, named, repetitions, margin, force)  # type: ignore[arg-type]
+
+
+def _require_one_value(recorded: Recorded, swaps: Mapping[str, str]) -> None:
+    """What the baseline's arms differ in cannot be given one value; raises BadInputError."""
+    fields = {"BROKER": "broker", "TCP": "tcp", "PRIORITY": ""}
+    for name, value in swaps.items():
+        settings = {
+            str(cell.broker) if fields[name] == "broker" else str(_knobs(cell.knobs, only_tcp=name == "TCP"))
+            for cell in recorded.facts.plan.cells
+        }
+        if len(settings) > 1:
+            raise BadInputError(name, value, "it is what the baseline's arms differ in; leave it out")
+
+
+def _knobs(by_service: Mapping[str, Mapping[str, str]], *, only_tcp: bool) -> list[tuple[str, str, str]]:
+    return sorted(
+        (service, field, value)
+        for service, fields in by_service.items()
+        for field, value in fields.items()
+        if (field == "tcp") == only_tcp
+    )
