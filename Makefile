@@ -4,6 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
+# What a user gives is data, and reaches the programs by the environment: never as text of make's (so a variable is
+# exported as it was written, `value`) or of the shell's (so recipes say "$$BUNDLE", and "$$STEM" for the % of a target).
+# Each line of a recipe becomes its program (`exec`), so that a signal to make reaches it.
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
+$(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name)))$(eval export $(name)))
+%: export STEM = $*
+
 .DEFAULT_GOAL := help
 .PHONY: help scenarios compare verify replay gate report bench doctor engine images firmware test host-test check clean lock
 
@@ -16,40 +23,45 @@ help: ## this page
 	@sed -nE 's/^    "([A-Z_]+)": Variable\(.*, "(.*)"\),/  \1\t\2/p' experiments/variables.py | expand -t 26
 
 scenario-%: $(VENV)/.ready ## run scenario N (0 to 8), print its table, leave results/latest
-	@$(RUN) -m experiments run $* && $(RUN) -m analysis summarise results/latest
+	@exec $(RUN) -m experiments run -- "$$STEM"
+	@exec $(RUN) -m analysis summarise results/latest
 
 study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino, faults
-	@$(RUN) -m experiments study $* && $(RUN) -m analysis summarise results/latest
+	@exec $(RUN) -m experiments study -- "$$STEM"
+	@exec $(RUN) -m analysis summarise results/latest
 
 scenarios: $(VENV)/.ready ## all nine scenarios, one overview and the thesis' comparisons (about 30 minutes)
-	@$(RUN) -m experiments all && $(RUN) -m analysis overview $$(cat results/scenarios)
+	@exec $(RUN) -m experiments all
+	@exec $(RUN) -m analysis overview $$(cat results/scenarios)
 
 path-%: $(VENV)/.ready ## where the time of scenario N went: a run with a capture at the broker
-	@$(RUN) -m experiments path $* && $(RUN) -m analysis path results/latest
+	@exec $(RUN) -m experiments path -- "$$STEM"
+	@exec $(RUN) -m analysis path results/latest
 
 compare: $(VENV)/.ready ## is B faster than A? A=BUNDLE or A=BUNDLE\#ARM, likewise B
-	@if [ -z "$(A)" ] || [ -z "$(B)" ]; then echo 'testbed: say which: make compare A=BUNDLE B=BUNDLE' >&2; exit 2; fi
-	@$(RUN) -m analysis compare "$(A)" "$(B)"
+	@if [ -z "$$A" ] || [ -z "$$B" ]; then echo 'testbed: say which: make compare A=BUNDLE B=BUNDLE' >&2; exit 2; fi
+	@exec $(RUN) -m analysis compare -- "$$A" "$$B"
 
 verify: $(VENV)/.ready ## check BUNDLE and derive every table and figure of it again, byte for byte
-	@$(RUN) -m analysis verify $(or $(BUNDLE),results/latest)
+	@exec $(RUN) -m analysis verify -- "$${BUNDLE:-results/latest}"
 
 replay: $(VENV)/.ready ## run the plan of BUNDLE again: what differs here, then claim by claim whether it was reproduced
-	@original=$$(realpath "$(or $(BUNDLE),results/latest)") && $(RUN) -m experiments replay "$$original" && \
-	  $(RUN) -m analysis summarise results/latest >/dev/null && $(RUN) -m analysis reproduced "$$original" results/latest
+	@original=$$(realpath -- "$${BUNDLE:-results/latest}") && $(RUN) -m experiments replay -- "$$original" && \
+	  $(RUN) -m analysis summarise results/latest >/dev/null && \
+	  $(RUN) -m analysis reproduced -- "$$original" results/latest
 
 gate: $(VENV)/.ready ## did it get slower? BASELINE=BUNDLE again here, with BROKER=… or BROKER_IMAGE=… in its place; JSON, JUnit
 	@if [ -z "$(BASELINE)" ]; then echo 'testbed: say which: make gate BASELINE=BUNDLE' >&2; exit 2; fi
 	@$(RUN) -m experiments gate "$(BASELINE)"
 
 report: $(VENV)/.ready ## derive tables and figures of BUNDLE (default: the latest) again
-	@$(RUN) -m analysis report $(or $(BUNDLE),results/latest)
+	@exec $(RUN) -m analysis report -- "$${BUNDLE:-results/latest}"
 
 bench: $(VENV)/.ready ## the instrument beside its floor: TCP echo, scenario 0, lateness, CPU (3 minutes)
-	@$(RUN) -m experiments bench
+	@exec $(RUN) -m experiments bench
 
 doctor: $(VENV)/.ready ## what this host can and cannot do, with the remedy for each miss
-	@$(RUN) -m experiments doctor
+	@exec $(RUN) -m experiments doctor
 
 engine: ## install and start Docker Engine, Compose and Buildx (Debian and Ubuntu, as root)
 	@bash compose/host/engine.sh
@@ -61,7 +73,7 @@ firmware: $(VENV)/.ready ## sketch and simulated board into firmware/build, for 
 	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else $(RUN) -m experiments firmware; fi
 
 test: $(VENV)/.ready ## every test this host can run; REQUIRE_ENGINE=1 fails where there is no engine
-	@$(RUN) -m pytest
+	@exec $(RUN) -m pytest
 
 host-test: $(VENV)/.ready ## everything on another host, in QEMU, as root: HOST=debian13 (an hour; QUICK=1: minutes; docs/hosts.md)
 	@PYTHONPATH=tests:. $(RUN) -m hosts
@@ -70,7 +82,7 @@ check: $(VENV)/.ready ## what a reviewer's machine checks: format, lint, types
 	@$(VENV)/bin/ruff format --check . && $(VENV)/bin/ruff check . && $(VENV)/bin/mypy
 
 clean: $(VENV)/.ready ## remove what a killed run left behind (bundles stay)
-	@$(RUN) -m experiments clean
+	@exec $(RUN) -m experiments clean
 
 lock: $(VENV)/.ready ## pin every Python dependency anew, with hashes
 	@for target in "pyproject.toml -o requirements.lock" "pyproject.toml --extra dev -o requirements-dev.lock" \

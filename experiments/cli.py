@@ -27,6 +27,7 @@ from experiments.studies import STUDIES
 from schema.text import Terminal, complain, printable
 
 RESULTS = Path("results")
+DAY_S = 86_400
 INTERRUPTED = 130
 
 app = typer.Typer(
@@ -174,6 +175,7 @@ def _run(
     _require_one_machine(set(stands))
     for cell in planned.cells:
         stands[cell.placement].check(cell.conditions)
+    _require_patience(planned)
     console = Terminal(highlight=False)
     settings = planned.settings
     command = command or ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
@@ -202,6 +204,18 @@ def _notices(planned: plan.Plan, notice: str | None) -> list[str]:
         *left_out,
         *([NOTICE] if any(isinstance(knob, Flags) for knob in asked) else []),
     ]
+
+
+def _require_patience(planned: plan.Plan) -> None:
+    """Start nothing that takes longer than a day unless it was meant; raise BadInputError."""
+    seconds = planned.settings.repetitions * sum(planned.scheduled_s(cell) for cell in planned.cells)
+    if seconds > DAY_S and "1" not in (planned.settings.yes, os.environ.get("YES")):  # the latter for a replay
+        takes = (
+            f"{planned.settings.repetitions} repetitions of {len(planned.cells)} cells take {seconds / DAY_S:.1f} days"
+        )
+        raise BadInputError(
+            "YES", "", f"{takes} by their schedule alone; say YES=1 if you mean it, or lower REPETITIONS"
+        )
 
 
 def _require_nothing_left() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
@@ -16,7 +17,7 @@ Parser = Callable[[str, str], object]
 
 def _whole(name: str, text: str, low: int, high: int, of: str | None = None) -> int:
     """Read a number that stands alone, or is a part of the value `of`."""
-    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+    if not (re.fullmatch(r"[0-9]{1,20}", text) and low <= int(text) <= high):
         allowed = "a whole number" if of is None else "whole numbers, parted by commas,"
         raise BadInputError(
             name, text if of is None else of, f"{allowed} from {low} to {high} {'is' if of is None else 'are'} allowed"
@@ -105,6 +106,7 @@ VARIABLES = {
         word("published"), "published: the thesis as it was: Nagle, flags, its flood, answers at QoS 0"
     ),
     "SEED": Variable(whole(*bounds.SEED), "fixes the order of the cells; default: drawn and recorded"),
+    "YES": Variable(word("1"), "1: start even a run that takes longer than a day"),
 }
 
 
@@ -132,6 +134,7 @@ class Settings:
     fault_at_ms: int | None = None
     fidelity: str | None = None
     seed: int = -1
+    yes: str | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Settings:

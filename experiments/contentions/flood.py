@@ -40,7 +40,7 @@ class Flood(Contention):
         """`published` is the default, and too weak to be seen on most hosts."""
         if self.level in ("", "published", "saturate"):
             return
-        percent = re.fullmatch(r"(\d{1,3})%", self.level)
+        percent = re.fullmatch(r"([0-9]{1,3})%", self.level)
         if not percent or not 1 <= int(percent[1]) <= 100:
             raise BadInputError(
                 "FLOOD", self.level, "allowed are published, saturate, mqtt-stresser, or a percentage such as 50%"

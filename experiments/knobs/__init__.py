@@ -86,7 +86,7 @@ class Knob:
 
     def whole(self, low: int, high: int) -> int:
         """Read the argument as a whole number within bounds; raises BadInputError."""
-        if not re.fullmatch(r"-?[0-9]+", self.argument) or not low <= int(self.argument) <= high:
+        if not re.fullmatch(r"-?[0-9]{1,20}", self.argument) or not low <= int(self.argument) <= high:
             raise self.bad(f"{self.kind} takes a whole number from {low} to {high}, e.g. {self.kind}:{high}")
         return int(self.argument)
 

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,11 +36,36 @@ def test_the_boards_are_those_of_the_help() -> None:
     assert str(boards.parse("model")) == "model"
 
 
-def test_a_usb_board_is_passed_to_the_pi_and_its_group_with_it() -> None:
-    pi = boards.parse("usb:/dev/null").compose()["pi"]
-    assert pi["devices"] == ["/dev/null:/dev/board"]
+@pytest.fixture
+def serial_port() -> Iterator[str]:
+    master, slave = os.openpty()
+    yield os.ttyname(slave)
+    os.close(master)
+    os.close(slave)
+
+
+def test_a_usb_board_is_passed_to_the_pi_and_its_group_with_it(serial_port: str) -> None:
+    pi = boards.parse(f"usb:{serial_port}").compose()["pi"]
+    assert pi["devices"] == [f"{serial_port}:/dev/board"]
     assert pi["environment"] == {"SERIAL_PORT": "/dev/board"}
-    assert pi["group_add"] == [str(Path("/dev/null").stat().st_gid)]
+    assert pi["group_add"] == [str(Path(serial_port).stat().st_gid)]
+
+
+def _present(*paths: str) -> list[str]:
+    return [path for path in paths if Path(path).exists()]
+
+
+@pytest.mark.parametrize(
+    "path",
+    _present(
+        "/dev/null", "/dev/zero", "/dev/mem", "/dev/kvm", "/dev/vda", "/dev/sda", "/dev/tty", "/dev/console",
+        "/dev/ptmx", "/dev/shm", "/dev/../etc/passwd", "/dev/fd/0", "/dev/pts",
+    ),
+)  # fmt: skip
+def test_what_is_no_serial_port_is_never_handed_over(path: str) -> None:
+    with pytest.raises(BadInputError, match="is no serial port; `make doctor` lists") as caught:
+        boards.parse(f"usb:{path}")
+    assert str(caught.value).startswith(f"DEVICE=usb:{path}: ")
 
 
 def test_a_board_that_does_not_exist_is_refused() -> None:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -68,6 +71,7 @@ WRONG = [
     ("PRIORITY", "broker=fifo:200", "from 1 to 99"), ("PRIORITY", "toaster=fifo:1", "services are"),
     ("CONTENTION", "earthquake", "allowed"), ("FIDELITY", "high", "published"), ("FLOOD", "wet", ""),
     ("FAULT", "broker", "broker:kill"), ("FAULT", "broker:freeze", "e.g. broker:freeze:2s"),
+    ("FLOOD", "٥٠%", ""), ("YES", "maybe", "allowed are 1"), ("YES", "yes", "allowed are 1"),
 ]  # fmt: skip
 
 
@@ -179,6 +183,62 @@ def test_whatever_is_given_is_read_or_refused_by_name(name: str, value: str) -> 
     except BadInputError as error:
         refusal = str(error)
     assert not refusal or refusal.startswith(f"{name}=")
+
+
+HOSTILE = [
+    "9" * 5000, "-" + "9" * 5000, "$(touch broken)", "`touch broken`", "; touch broken", "a b", "\n",
+    "\x1b[2J", "\u202e", "٥٠", "usb:/dev/../etc/passwd", "usb:/dev/\0", "usb:" + "/dev/" * 5000, "cpus:" + "9" * 5000,
+    "broker=cpus:0-99999",
+    "broker=nice:" + "9" * 5000, "broker=quota:" + "1" * 5000, "broker=quota:nan", "broker=weight:1e9", "=", "broker=",
+    "=" * 3000, "{}", "%s", "\\", "None", "flags", "broker=fifo:0x10", "50%%", "0050%", "mqtt-stresser:x",
+]  # fmt: skip
+
+
+@reproducible
+@given(
+    st.sampled_from(sorted(VARIABLES)), st.one_of(st.text(max_size=40), st.sampled_from(HOSTILE)),
+    st.sampled_from(["run", "study", "path", "all"]),
+    st.one_of(st.sampled_from(["1", "0", "qos"]), st.text(max_size=8)),
+)  # fmt: skip
+def test_whatever_is_given_for_whatever_a_plan_is_made_or_refused_in_one_line(
+    name: str, value: str, verb: str, target: str
+) -> None:
+    """As far as the plan: what would be started is caught instead."""
+    planned: list[object] = []
+
+    def catch(plan: object, *_: object) -> tuple[int, Path]:
+        planned.append(plan)
+        return 0, Path()
+
+    words = [verb, *([] if verb == "all" else ["--", target]), f"{name}={value}"]
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        for variable in {"MAKEFLAGS", *VARIABLES}:
+            patch.delenv(variable, raising=False)
+        patch.setattr(sys, "argv", ["experiments", *words])
+        patch.setattr(cli, "_run", catch)
+        patch.setattr(cli, "RESULTS", Path(os.devnull).parent / "no" / "results")
+        patch.setattr(cli.engine, "lacking", lambda: None)
+        patch.setattr(Path, "write_text", lambda *_: 0)
+        try:
+            code = cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    assert code in {0, 2}, (words, err.getvalue())
+    assert "Traceback" not in err.getvalue()
+    if code == 2:
+        assert not planned
+        if err.getvalue().startswith("testbed: "):
+            assert len(err.getvalue().splitlines()) == 1
+            assert err.getvalue().rstrip("\n").isprintable()
+
+
+def test_a_run_over_a_day_says_how_long_and_asks_whether_it_is_meant(command: Command) -> None:
+    code, out, err = command(
+        "run", "0", "PLACEMENT=host", "INTERVALS=1", "MESSAGES=1000000", "REPETITIONS=10000", "WARMUP=0"
+    )
+    assert (code, out) == (2, "")
+    assert "10000 repetitions of 1 cells take 115.7 days by their schedule alone; say YES=1" in err
 
 
 def test_a_seed_is_drawn_and_recorded_where_none_is_given() -> None:
