@@ -76,12 +76,17 @@ class ControlLoop:
         self._report_ns = 0
         self._jobs_fd: int | None = None
         self._reconnections: list[Reconnection] = []
+        self._last: Connection | None = None
 
     def run(self, job: Job, *, patience_s: float, jobs_fd: int | None = None) -> None:
         """Run one repetition and emit its events; raise ConnectionLostError when the stand does not answer."""
         self._jobs_fd = jobs_fd
         self._schedule, self._probe_answered, self._malformed, self._reported = None, False, 0, 0
         self._dropped, self._reconnections = [], []
+        # The one before stayed open until now, so that its socket could be looked at however short the repetition.
+        if self._last is not None:
+            self._last.close()
+            self._last = None
         connection = self._connect(patience_s, job.run)
         granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
         if granted != job.qos_answer:
@@ -109,8 +114,7 @@ class ControlLoop:
             qos_seen=sorted(schedule.qos_seen), board_repeats=schedule.board_repeats(), broker_dropped=self._dropped,
             reconnections=[asdict(each) for each in self._reconnections],
         )  # fmt: skip
-        if lost is None:
-            connection.close()
+        self._last = connection if lost is None else None
 
     def _cycle(self, schedule: Schedule, connection: Connection) -> tuple[Connection, bool, str | None]:
         """Run the schedule through losses of the connection.

@@ -23,23 +23,23 @@ class Disturbance:
 
     def __init__(self, stand: Stand, contention: Contention | None, run: str, capacity: float | None) -> None:
         self._stand = stand
-        self._contention = contention
+        self.contention = contention
         self.asked = contention.job(run, capacity) if contention else None
 
     def begin(self) -> None:
         """Start the flood and wait until it is in force; a stressor is in force since it started."""
-        if self._contention is not None and self._contention.once:
-            self._stand.restart(self._contention.service)
-        if self._contention is not None and self.asked is not None:
-            channel = self._stand.channel(self._contention.service)
+        if self.contention is not None and self.contention.once:
+            self._stand.restart(self.contention.service)
+        if self.contention is not None and self.asked is not None:
+            channel = self._stand.channel(self.contention.service)
             channel.send(json.dumps(self.asked).encode())
             _expect(channel, "flooding", _START_TIMEOUT_S)
 
     def end(self) -> dict[str, Any]:
         """Stop the flood; returns its own account, empty for a stressor."""
-        if self._contention is None or self.asked is None:
+        if self.contention is None or self.asked is None:
             return {}
-        channel = self._stand.channel(self._contention.service)
+        channel = self._stand.channel(self.contention.service)
         channel.send(b"stop")
         told = _expect(channel, "done", _END_TIMEOUT_S)
         told.pop("event")

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-RULE = {"steal_percent": 5.0, "foreign_cpu_percent": 10.0, "lateness_p99_us": 2000.0}
+RULE = {"steal_percent": 5.0, "foreign_cpu_percent": 10.0, "lateness_p99_us": 2000.0, "observer_gap_ms": 1000.0}
 """A repetition above one of these is noisy: flagged, kept, and run once more. Set before anything is measured.
 
-Lateness counts only without contention and fault: under them, a late control loop is what is being measured.
+In a gap of the observer's nothing was seen, of noise or else. Lateness counts only without contention and fault: under
+them, a late control loop is what is being measured.
 """
 
 
@@ -27,7 +28,7 @@ def lateness(rows: list[dict[str, Any]]) -> dict[str, float | None]:
 
 def reasons(measured: dict[str, Any], *, disturbed: bool) -> list[str]:
     """Say which limits of RULE a repetition broke; empty when it was quiet."""
-    values = {name: measured.get(name) for name in ("steal_percent", "foreign_cpu_percent")}
+    values = {name: measured.get(name) for name in ("steal_percent", "foreign_cpu_percent", "observer_gap_ms")}
     if not disturbed:
         values["lateness_p99_us"] = measured["lateness_us"]["p99"]
     return [

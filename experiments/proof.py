@@ -57,12 +57,11 @@ def of_qos(done: dict[str, Any], granted: int, qos: int, qos_answer: int) -> lis
     """Prove the QoS of both hops: as the broker granted it, and as every message carried it."""
     seen = [tuple(pair) for pair in done["qos_seen"]]
     service = Service("broker", ())
-    return [
-        _proof(service, "qos granted", str(qos_answer), granted, holds=granted == qos_answer),
-        _proof(
-            service, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=seen in ([(qos, qos_answer)], [])
-        ),
-    ]
+    granting = _proof(service, "qos granted", str(qos_answer), granted, holds=granted == qos_answer)
+    if not seen:
+        return [granting]  # nothing was answered, so nothing can be said of messages
+    holds = seen == [(qos, qos_answer)]
+    return [granting, _proof(service, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=holds)]
 
 
 def of_board(done: dict[str, Any]) -> list[Proof]:

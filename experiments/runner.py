@@ -3,23 +3,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import json
 import operator
-import signal
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from experiments import disturbance, host, looks, noise, path, proof
+from experiments import disturbance, host, looks, noise, path, proof, tidy
 from experiments.bundle import BundleWriter, utc_now
 from experiments.disturbance import Disturbance
-from experiments.errors import RefusedError, TestbedError
+from experiments.errors import RefusedError, StandError, TestbedError
 from experiments.injection import Injection
+from experiments.interruption import stoppable, undisturbed
 from experiments.observation import observe
 from experiments.placements import Stand
 from experiments.plan import Cell, Plan
@@ -32,6 +31,9 @@ CAPTURE_TIMEOUT_S = 60.0
 RERUNS_IN_VAIN = 2
 """Re-runs in a row that were noisy again, after which a host counts as noisy for good."""
 
+FAILED_IN_VAIN = 3
+"""Repetitions in a row that broke off or fell short, after which this stand counts as unfit for this run."""
+
 
 @dataclass
 class Repetition:
@@ -43,6 +45,21 @@ class Repetition:
     resources: list[dict[str, Any]] = field(default_factory=list)
     messages: list[list[Any]] = field(default_factory=list)
     """What the capture saw pass, in a run that has one."""
+    witness: Witness | None = None
+    ended_ns: int | None = None
+    """When the control loop ended or fell silent in the middle of the cycles; None: it told of all of them."""
+    hopeless: bool = False
+    """Refused for what every repetition of its cell would be refused for."""
+
+    def file(self, validity: str, reasons: list[str]) -> None:
+        """Say what it is worth."""
+        self.entry |= {"validity": validity, "reasons": reasons, "counted": validity == "valid"}
+
+    def break_off(self, reason: str) -> None:
+        """The stand failed; where cycles were under way, nothing more will be told of them."""
+        self.file("interrupted", [reason])
+        if self.witness is not None and self.witness.began_ns is not None:
+            self.ended_ns = time.monotonic_ns()
 
 
 class Runner:
@@ -54,6 +71,7 @@ class Runner:
         self._plan = plan
         self._stands = stands
         self._capacities: dict[Cell, float] = {}
+        self._failed = 0
         facts = {
             "command": command, "git": host.git(), "placement": "+".join(stands), "notice": notice,
             "plan": plan.record(), "noise_rule": noise.RULE, "host": host.facts(),
@@ -62,10 +80,10 @@ class Runner:
         self.bundle = BundleWriter(results, plan.name, facts)
 
     def run(self, console: Console) -> int:
-        """Run every repetition; returns the exit code. The bundle is sealed in any case."""
+        """Run every repetition; returns the exit code. Whatever happens, the stand is taken down, the bundle sealed."""
         status, reason, code = "partial", "not ended", 1
         try:
-            with _stoppable():
+            with stoppable():
                 self._measure(console)
             status, reason, code = self._verdict()
         except KeyboardInterrupt:
@@ -75,15 +93,21 @@ class Runner:
         except TestbedError as error:
             reason, code = str(error), error.exit_code
         except OSError as error:  # e.g. a full disk
-            reason = str(error)
+            reason = f"{error}; free some space there, or look at the disk" if error.filename else str(error)
+        except Exception as error:
+            reason = f"a mistake of ours: {type(error).__name__}: {error}"
+            raise
         finally:
-            with _undisturbed():
-                for stand in self._stands.values():
-                    stand.down()
-                self.bundle.close(status, reason or None)
-        if code:
-            console.print(f"testbed: {status}: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
-        return code
+            with undisturbed():
+                untidy = self._end(status, reason or None)
+        for line in [*([f"{status}: {reason}"] if code else []), *untidy]:
+            console.print(f"testbed: {line}", style="red", markup=False, highlight=False, soft_wrap=True)
+        return code or int(bool(untidy))
+
+    def _end(self, status: str, reason: str | None) -> list[str]:
+        """Take the stands down and seal the bundle; returns a line for each step that failed."""
+        steps: list[tidy.Step] = [(f"placement {name}", stand.down) for name, stand in self._stands.items()]
+        return tidy.each([*steps, (str(self.bundle.folder), lambda: self.bundle.close(status, reason))])
 
     def _measure(self, console: Console) -> None:
         began_s = time.monotonic()
@@ -99,7 +123,7 @@ class Runner:
                 if self._settled(repetition, progress):
                     break
             else:
-                self._repeat_noisy(progress)
+                self._repeat_spoilt(progress)
         ran = [entry["cell"] for entry in self._entries() if entry["rerun_of"] is None]
         scheduled_s = sum(self._plan.scheduled_s(self._plan.cells[cell]) for cell in ran)
         self.bundle.facts["durations_s"] = {
@@ -119,7 +143,11 @@ class Runner:
         cell = self._plan.cells[0]
         stand = self._stands[cell.placement]
         stand.up(cell.conditions.undisturbed())
-        echoes = sorted(stand.floor_us())
+        try:
+            echoes = sorted(stand.floor_us())
+        except StandError:  # without it the results stand, but their floor is not known
+            stand.reset()
+            return
         middle, tail = echoes[len(echoes) // 2], echoes[len(echoes) * 99 // 100]
         self.bundle.facts["floor"] = {"tcp_echo_t_us": {"p50": middle, "p99": tail, "count": len(echoes)}}
 
@@ -130,36 +158,42 @@ class Runner:
     def _settled(self, repetition: int, progress: RunProgress) -> bool:
         """Look, where the plan says so after this block, whether the run has its answer; nothing is measured meanwhile.
 
-        What was noisy is run again before, for data that was looked at must not change any more.
+        What failed or was noisy is run again before, for data that was looked at must not change any more.
         """
         if repetition not in {look.repetitions for look in self._plan.looks()}:
             return False
-        self._repeat_noisy(progress)
+        self._repeat_spoilt(progress)
         seen = looks.look(self.bundle.folder) | {"repetitions": repetition}
         self.bundle.facts.setdefault("looks", []).append(seen)
         self.bundle.save()
         progress.looked(seen)
         return bool(seen["stop"])
 
-    def _repeat_noisy(self, progress: RunProgress) -> None:
-        """Run noisy repetitions once more, each; on a host that stays noisy repeating cures nothing, so stop."""
-        in_vain = 0
+    def _repeat_spoilt(self, progress: RunProgress) -> None:
+        """Run each repetition that failed or was noisy once more.
+
+        On a host that stays noisy repeating cures nothing, so stop. What a superseded repetition lost stays in the
+        bundle, and in its losses: only its latencies make way.
+        """
         again = {(entry["cell"], entry["rerun_of"]) for entry in self._entries()}
         waiting = [entry for entry in self._entries() if (entry["cell"], entry["repetition"]) not in again]
-        for noisy in [entry for entry in waiting if entry["validity"] == "noisy" and entry["rerun_of"] is None]:
-            taken = [entry["repetition"] for entry in self._entries() if entry["cell"] == noisy["cell"]]
+        spoilt = [entry for entry in waiting if entry["validity"] != "valid" and entry["rerun_of"] is None]
+        in_vain = 0
+        for before in sorted(spoilt, key=lambda entry: entry["validity"] == "noisy"):
+            taken = [entry["repetition"] for entry in self._entries() if entry["cell"] == before["cell"]]
             repetition = 1 + max(*taken, self._plan.settings.repetitions)
-            rerun = self._repeat(noisy["cell"], repetition, progress, rerun_of=noisy["repetition"])
-            quiet = rerun["validity"] == "valid"
-            noisy["counted"], rerun["counted"] = not quiet, quiet
-            self.bundle.save(noisy, rerun)
-            in_vain = 0 if quiet else in_vain + 1
+            rerun = self._repeat(before["cell"], repetition, progress, rerun_of=before["repetition"])
+            better = rerun["validity"] == "valid" or (rerun["counted"] and not before["counted"])
+            before["counted"], rerun["counted"] = before["counted"] and not better, better
+            self.bundle.save(before, rerun)
+            in_vain = 0 if better or before["validity"] != "noisy" else in_vain + 1
             if in_vain == RERUNS_IN_VAIN:
                 return
 
     def _repeat(
         self, index: int, repetition: int, progress: RunProgress, rerun_of: int | None = None
     ) -> dict[str, Any]:
+        """Run one repetition, and file it whatever becomes of it; raise what ends the run."""
         cell = self._plan.cells[index]
         entry: dict[str, Any] = {
             "order": len(self._entries()), "cell": index, "repetition": repetition, "started_utc": utc_now(),
@@ -171,14 +205,34 @@ class Runner:
         try:
             self._observe(running, progress)
         except RefusedError as error:  # before its first cycle: a knob that cannot be applied, a QoS not granted
-            entry |= {"validity": "refused", "reasons": [str(error)]}
+            running.file("refused", [str(error)])
+            running.hopeless = True
+        except (StandError, OSError) as error:  # a service died, or the engine
+            running.break_off(str(error))
+        except KeyboardInterrupt:
+            running.file("interrupted", ["interrupted by the user"])
+            raise
         finally:
             entry["duration_s"] = round(time.monotonic() - began_s, 3)
             self._file(running)
         progress.end(cell, entry["duration_s"])
-        if entry["validity"] == "refused":
-            raise RefusedError(f"repetition {repetition} at {cell.describe()}: {entry['reasons'][0]}")
+        self._go_on_after(running)
         return entry
+
+    def _go_on_after(self, running: Repetition) -> None:
+        """Have a stand that failed brought up anew; raise when going on is pointless."""
+        entry = running.entry
+        if entry["validity"] in {"valid", "noisy"}:
+            self._failed = 0
+            return
+        self._stands[running.cell.placement].reset()
+        self._failed += 1
+        reason = f"repetition {entry['repetition']} at {running.cell.describe()}: {entry['reasons'][0]}"
+        ended = RefusedError if entry["validity"] == "refused" else StandError
+        if running.hopeless:
+            raise ended(reason)
+        if self._failed == FAILED_IN_VAIN:
+            raise ended(f"{FAILED_IN_VAIN} repetitions in a row failed, at last {reason}")
 
     def _observe(self, running: Repetition, progress: RunProgress) -> None:
         """Bring the stand to the cell's conditions, run one repetition on a fresh broker, and judge it."""
@@ -190,7 +244,7 @@ class Runner:
         stand.apply(conditions)
         capture = stand.capture() if self._plan.captured else None
         disturbing.begin()
-        witness = Witness(stand, conditions)
+        running.witness = witness = Witness(stand, conditions)
         job = self._plan.job(cell, entry["repetition"])
         watch = _Watch(witness, self._injection(cell, stand))
         try:
@@ -199,27 +253,20 @@ class Runner:
             )
         finally:
             watch.end_fault(entry)
-        told = disturbing.end()
+        shortfalls = [*_disturbed(entry, disturbing, witness), *watch.shortfalls()]
         if capture:
             capture.send(b"stop")
             entry["capture"] = capture.receive(CAPTURE_TIMEOUT_S)
             running.messages = entry["capture"].pop("messages")
             del entry["capture"]["event"]
         entry["control_loop"] = _loop_facts(done)
+        entry["pi"] = {"reconnections": _reconnections(stand.log("pi"), witness.began_ns or 0)}
         entry["noise"] = witness.noise | {"observer_cpu_percent": witness.observer_cpu_percent}
         entry["proofs"] = [
             *witness.proofs, *proof.of_qos(done, done["granted_qos"], cell.qos, cell.qos_answer), *proof.of_board(done),
         ]  # fmt: skip
         running.resources = witness.resources + _drops(done["broker_dropped"])
-        problems = proof.problems(entry["proofs"])
-        if watch.injection:
-            problems += watch.injection.done.problems()
-        if conditions.contention:
-            achieved = witness.achieved(told)
-            entry["contention"] = conditions.contention.record(achieved, disturbing.asked)
-            shortfall = conditions.contention.shortfall(achieved, disturbing.asked)
-            problems += [shortfall] if shortfall else []
-        self._judge(entry, done["connection_lost"], problems)
+        self._judge(running, done["connection_lost"], shortfalls)
 
     def _injection(self, cell: Cell, stand: Stand) -> Injection | None:
         """Prepare the fault of a cell, which comes so long after the first cycle, warm-up included."""
@@ -229,10 +276,17 @@ class Runner:
         delay_ms = self._plan.settings.warmup * cell.interval_ms + at_ms
         return Injection(conditions.fault, stand, delay_ms, lambda: stand.apply(conditions))
 
-    def _judge(self, entry: dict[str, Any], lost: str | None, problems: list[str]) -> None:
+    def _judge(self, running: Repetition, lost: str | None, shortfalls: list[str]) -> None:
         """Say what a repetition is worth; noise is judged with its samples, in `_file`."""
-        validity = "interrupted" if lost else "refused" if problems else "valid"
-        entry |= {"validity": validity, "reasons": [lost] if lost else problems, "counted": validity == "valid"}
+        witness, contention = running.witness, running.cell.conditions.contention
+        assert witness is not None
+        dead = dict(witness.ailing)
+        undisturbed_by = dead.pop(contention.service, None) if contention else None
+        broken = [reason for reason in (lost, witness.failure, *dead.values()) if reason]
+        problems = proof.problems(running.entry["proofs"])
+        running.hopeless = bool(problems) and not broken and not undisturbed_by
+        problems += [undisturbed_by] if undisturbed_by else shortfalls
+        running.file("interrupted" if broken else "refused" if problems else "valid", broken or problems)
 
     def _capacity(self, cell: Cell) -> float | None:
         """Give what the broker takes, measured once for each set of conditions that asks for a part of it."""
@@ -246,7 +300,7 @@ class Runner:
 
     def _file(self, running: Repetition) -> None:
         entry = running.entry
-        rows = samples(self._plan, running.cell, entry["repetition"], running.rows)
+        rows = samples(self._plan, running.cell, entry["repetition"], running.rows, running.ended_ns)
         entry["counts"] = counts(rows)
         entry.setdefault("noise", {})["lateness_us"] = noise.lateness(rows)
         if entry["validity"] == "valid":
@@ -263,10 +317,31 @@ class Runner:
         self.bundle.save()
 
     def _verdict(self) -> tuple[str, str, int]:
-        broken = [entry for entry in self._entries() if entry["validity"] == "interrupted"]
-        if broken:
-            return "partial", f"{len(broken)} repetitions broke off, first: {broken[0]['reasons'][0]}", 1
-        return "complete", "", 0
+        """Return status, reason and exit code: complete where each repetition that was to be, or its re-run, counts."""
+        entries = self._entries()
+        counted = {(e["cell"], n) for e in entries if e["counted"] for n in (e["repetition"], e["rerun_of"])}
+        missing = {(e["cell"], e["repetition"]) for e in entries if e["rerun_of"] is None} - counted
+        if not missing:
+            return "complete", "", 0
+        first = next(entry for entry in entries if (entry["cell"], entry["repetition"]) in missing)
+        if all(entry["validity"] == "refused" for entry in entries):
+            return "refused", first["reasons"][0], RefusedError.exit_code
+        return "partial", f"{len(missing)} repetitions do not count, the first because {first['reasons'][0]}", 1
+
+
+def _disturbed(entry: dict[str, Any], disturbing: Disturbance, witness: Witness) -> list[str]:
+    """End the contention, record what it did, and say where it fell short of what was asked."""
+    contention = disturbing.contention
+    if contention is None:
+        return []
+    try:
+        told = disturbing.end()
+    except StandError as error:
+        return [str(error)]
+    achieved = witness.achieved(told)
+    entry["contention"] = contention.record(achieved, disturbing.asked)
+    shortfall = contention.shortfall(achieved, disturbing.asked) if witness.failure is None else None
+    return [shortfall] if shortfall else []
 
 
 @dataclass
@@ -289,6 +364,10 @@ class _Watch:
             self.injection.end()
         self.witness.end()
 
+    def shortfalls(self) -> list[str]:
+        """What the fault did not do as asked."""
+        return self.injection.done.problems() if self.injection else []
+
     def end_fault(self, entry: dict[str, Any]) -> None:
         """End the fault whatever ended the repetition, and say in its entry what is known of it."""
         if self.injection:
@@ -298,38 +377,29 @@ class _Watch:
 
 def _loop_facts(done: dict[str, Any]) -> dict[str, Any]:
     cpu_percent = round(100 * done["cpu_s"] / max(done["elapsed_s"], 1e-9), 2)
-    kept = ("granted_qos", "foreign", "malformed", "board_repeats")
+    kept = ("granted_qos", "foreign", "malformed", "board_repeats", "reconnections")
     return {"cpu_percent": cpu_percent} | {name: done[name] for name in kept}
+
+
+def _reconnections(log: bytes, began_ns: int) -> list[dict[str, Any]]:
+    """Connections the Pi lost since the repetition began, by its log; as `clients.control_loop.Reconnection`."""
+    events = [json.loads(line) for line in log.splitlines() if line.startswith(b"{") and line.endswith(b"}")]
+    events = [event for event in events if event.get("t_ns", 0) >= began_ns]
+    lost = [event for event in events if event["event"] == "disconnected"]
+    back_ns = [event["t_ns"] for event in events if event["event"] == "connected"]
+    return [
+        {
+            "lost_ns": event["t_ns"],
+            "cause": event["reason"],
+            "back_ns": next((t_ns for t_ns in back_ns if t_ns > event["t_ns"]), None),
+        }
+        for event in lost
+    ]
 
 
 def _drops(totals: list[tuple[int, int]]) -> list[dict[str, Any]]:
     """Rows of resources for what the broker says it dropped, as increases; the first is what it began with."""
     return [
-        {"t_ns": t_ns, "service": "broker", "sys_dropped": total - before}
+        {"t_ns": t_ns, "service": "broker", "sys_dropped": total - before if total >= before else total}
         for (_, before), (t_ns, total) in itertools.pairwise(totals)
     ]
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let SIGTERM end a run as Ctrl-C does."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep an impatient second Ctrl-C from cutting the tidying short."""
-    previous = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

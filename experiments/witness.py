@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments import proof
-from experiments.contentions import Achieved
+from experiments.contentions import Achieved, Second
 from experiments.errors import StandError
 from experiments.knobs.tcp import NoDelay
 from experiments.placements import Stand
@@ -30,56 +30,78 @@ class Witness:
     noise: dict[str, Any] = field(default_factory=dict)
     cpu_s: dict[str, float] = field(default_factory=dict)
     observer_cpu_percent: float = 0.0
+    began_ns: int | None = None
+    """When the first cycle was about to start; None: it did not come to that."""
+    failure: str | None = None
+    """Why this repetition has no witness: the observer died, or fell silent."""
+    ailing: dict[str, str] = field(default_factory=dict)
+    """What was wrong at the end with services that should run, by service."""
     _processes: dict[str, int] = field(default_factory=dict)
+    _seconds: tuple[Second, ...] = ()
+    _longest_gap_ms: float | None = None
     _began_s: float = 0.0
     _elapsed_s: float = 0.0
 
     def begin(self) -> None:
-        """Start sampling and take the first proofs."""
-        pids = self.stand.pids()
-        ask = self.stand.channel("observer").ask
-        ask(do="start", services=pids, detailed=DETAILED, containers=self.stand.containers)
+        """Start sampling and take the first proofs; whatever fails costs the proofs, not the cycles under way."""
+        self.began_ns = time.monotonic_ns()
         self._began_s = time.monotonic()
-        self.proofs = self._prove(pids)
+        try:
+            pids = self.stand.pids()
+            self._ask(
+                do="start", services=pids, detailed=DETAILED, containers=self.stand.containers,
+                cpus=_cpus(self.stand), pressed=list(self.stand.service("broker").cpus),
+            )  # fmt: skip
+            self.proofs = self._prove(pids)
+        except (StandError, OSError) as error:
+            self.failure = str(error)
 
     def end(self) -> None:
         """Take the proofs again, so that nothing changed on the way, and stop sampling.
 
-        Not of connections: the control loop has closed its own by now.
+        Not of connections: a control loop that lost its own has none.
         """
-        ask = self.stand.channel("observer").ask
-        try:
-            after = self._prove(self.stand.pids())
-        except StandError:  # a service died; the control loop has noticed, and the run goes on with the next repetition
-            after = self.proofs
-        sampled = ask(do="stop")
         self._elapsed_s = time.monotonic() - self._began_s
-        # By name, for a service that ended meanwhile has one proof only: that it does not run.
-        failed = {
-            (now["service"], now["knob"]): now for now in after if not now["holds"] and now["knob"] != NoDelay.field
-        }
-        kept = [failed.pop((before["service"], before["knob"]), before) for before in self.proofs]
-        self.proofs = [*kept, *failed.values()]
-        self.resources, self.cpu_s = sampled["rows"], sampled["cpu_s"]
-        self.observer_cpu_percent = round(100 * sampled.get("observer_cpu_s", 0.0) / self._elapsed_s, 3)
+        try:
+            self.ailing = self._look()
+            if self.failure is None and not self.ailing:
+                self.proofs = _worst(self.proofs, self._prove(self.stand.pids()))
+            if self.failure is None and "observer" not in self.ailing:
+                self._stop()
+        except (StandError, OSError) as error:
+            self.failure = str(error)
         self.noise = self._noise()
+
+    def _look(self) -> dict[str, str]:
+        ailing = self.stand.ailing()
+        contention = self.conditions.contention
+        if contention is not None and contention.once:  # it ends by itself
+            ailing.pop(contention.service, None)
+        return ailing
+
+    def _stop(self) -> None:
+        contention = self.conditions.contention
+        sampled = self._ask(do="stop", pressing=contention.service if contention else None)
+        self._elapsed_s = time.monotonic() - self._began_s
+        self.resources, self.cpu_s = sampled["rows"], sampled["cpu_s"]
+        self._seconds = tuple(Second(*each) for each in sampled.get("seconds", ()))
+        self._longest_gap_ms = sampled.get("longest_gap_ms")
+        self.observer_cpu_percent = round(100 * sampled.get("observer_cpu_s", 0.0) / self._elapsed_s, 3)
 
     def achieved(self, told: dict[str, Any]) -> Achieved:
         """Give what the contention's service did in this repetition; `told` is its own account."""
         contention = self.conditions.contention
         service = contention.service if contention else ""
-        cpus = len(self.stand.service("broker").cpus)
-        taken_s = sum(self.cpu_s.get(name, 0.0) for name in ("broker", "control-loop"))
-        # What others took is noise, and judged as such; here it only must not be held against the contention.
-        others = (self.noise["foreign_cpu_percent"] or 0.0) + (self.noise["steal_percent"] or 0.0)
-        taken_s += others / 100 * self._elapsed_s * _cpu_count(self.stand)
-        free_s = max(0.0, cpus * self._elapsed_s - taken_s)
-        return Achieved(self.cpu_s.get(service, 0.0), free_s, self._processes.get(service, 0), told)
+        cpu_s = self.cpu_s.get(service, 0.0)
+        # What it did not get because others took it is noise, and judged as such; it is not held against it here.
+        free_cpu_s = cpu_s + sum(second.idle_cpu_s for second in self._seconds)
+        return Achieved(cpu_s, free_cpu_s, self._processes.get(service, 0), told, self._seconds)
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        return self.stand.channel("observer").ask(**request)
 
     def _prove(self, pids: dict[str, int]) -> list[Proof]:
-        states = self.stand.channel("observer").ask(do="prove", services=pids, containers=self.stand.containers)[
-            "services"
-        ]
+        states = self._ask(do="prove", services=pids, containers=self.stand.containers)["services"]
         self._processes = {name: len(state.get("threads", ())) for name, state in states.items()}
         asked = dict(self.conditions.knobs)
         proofs = [
@@ -95,16 +117,26 @@ class Witness:
     def _noise(self) -> dict[str, Any]:
         host = [row for row in self.resources if row["service"] == "host"]
         if not host or "host" not in self.cpu_s:
-            return {"steal_percent": None, "foreign_cpu_percent": None}
+            return {"steal_percent": None, "foreign_cpu_percent": None, "observer_gap_ms": self._longest_gap_ms}
+        cpus = len(_cpus(self.stand))
         ours_s = sum(seconds for name, seconds in self.cpu_s.items() if name != "host")
         ours_s += self.observer_cpu_percent * self._elapsed_s / 100
-        capacity_s = self._elapsed_s * _cpu_count(self.stand)
-        steal = sum(row.get("steal_percent", 0.0) for row in host) / len(host) / _cpu_count(self.stand)
+        steal = sum(row.get("steal_percent", 0.0) for row in host) / len(host) / cpus
+        foreign = max(0.0, 100 * (self.cpu_s["host"] - ours_s) / (self._elapsed_s * cpus))
         return {
             "steal_percent": round(steal, 2),
-            "foreign_cpu_percent": round(max(0.0, 100 * (self.cpu_s["host"] - ours_s) / capacity_s), 2),
+            "foreign_cpu_percent": round(foreign, 2),
+            "observer_gap_ms": self._longest_gap_ms,
         }
 
 
-def _cpu_count(stand: Stand) -> int:
-    return len({*stand.service("broker").cpus, *stand.service("pi").cpus})
+def _cpus(stand: Stand) -> list[int]:
+    """The CPUs of both sides of the stand; what happens on others is not noise."""
+    return sorted({*stand.service("broker").cpus, *stand.service("pi").cpus})
+
+
+def _worst(before: list[Proof], after: list[Proof]) -> list[Proof]:
+    """Of two proofs of one thing the one that does not hold, by name: a service that ended has but one, of that."""
+    failed = {(now["service"], now["knob"]): now for now in after if not now["holds"] and now["knob"] != NoDelay.field}
+    kept = [failed.pop((proof["service"], proof["knob"]), proof) for proof in before]
+    return [*kept, *failed.values()]

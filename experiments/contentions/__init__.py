@@ -18,16 +18,27 @@ REGISTRY: Registry[type[Contention]] = Registry(__name__)
 
 
 @dataclass(frozen=True)
+class Second:
+    """About a second of a repetition: how long it was, what the contention used in it, and what nobody did."""
+
+    passed_s: float
+    cpu_s: float
+    idle_cpu_s: float
+    """On the CPUs of the host side, which are the contention's."""
+
+
+@dataclass(frozen=True)
 class Achieved:
     """What the kernel and the contention itself say it did in one repetition."""
 
     cpu_s: float
     """CPU seconds the contention's service used."""
     free_cpu_s: float
-    """CPU seconds that the host side had in that time beyond what broker and control loop used."""
+    """CPU seconds that it used, or could have used because nobody did."""
     processes: int
     told: dict[str, Any]
     """The flooder's own account; empty for the others."""
+    seconds: tuple[Second, ...] = ()
 
 
 @dataclass(frozen=True)

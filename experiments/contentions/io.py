@@ -11,5 +11,5 @@ class Io(Stress):
 
     kind = "io"
     workers = 6
-    words = ("--io", "4", "--hdd", "2", "--hdd-bytes", "64M", "--timeout", "4000s")
+    words = ("--io", "4", "--hdd", "2", "--hdd-bytes", "64M")
     busy = False

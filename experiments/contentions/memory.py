@@ -11,4 +11,4 @@ class Memory(Stress):
 
     kind = "memory"
     workers = 4
-    words = ("--vm", "4", "--vm-bytes", "256M", "--vm-keep", "--timeout", "4000s")
+    words = ("--vm", "4", "--vm-bytes", "256M", "--vm-keep")

@@ -57,7 +57,8 @@ class Observer:
                 before_s = time.process_time()
                 self._sampler.sweep()
                 self._cpu_s += time.process_time() - before_s
-                self._due_ns += INTERVAL_NS
+                missed = max(0, time.monotonic_ns() - self._due_ns) // INTERVAL_NS
+                self._due_ns += (1 + missed) * INTERVAL_NS  # what was missed, e.g. frozen, is not made up for
 
     def apply(self, pid: int, setting: str, value: Any, rt_budget_us: int, *, containers: bool) -> dict[str, Any]:
         """Set one thing on every thread of a service; the reply's `error` says why it could not be."""
@@ -74,23 +75,35 @@ class Observer:
         """Read back what the kernel holds for each service."""
         return {"services": {name: _state(pid, containers=containers) for name, pid in services.items()}}
 
-    def start(self, services: dict[str, int], detailed: list[str], *, containers: bool) -> dict[str, Any]:
-        """Begin to sample these services."""
+    def start(
+        self,
+        services: dict[str, int],
+        detailed: list[str],
+        *,
+        containers: bool,
+        cpus: list[int] | None = None,
+        pressed: list[int] | None = None,
+    ) -> dict[str, Any]:
+        """Begin to sample these services, and these CPUs (see `Sampler`)."""
         pids = {name: _members(pid, containers=containers) for name, pid in services.items()}
-        self._sampler = Sampler(pids, detailed, containers=containers)
+        self._sampler = Sampler(pids, detailed, containers=containers, cpus=cpus, pressed=pressed)
         self._cpu_s = 0.0
         self._sampler.sweep()
         self._due_ns = time.monotonic_ns() + INTERVAL_NS
         return {}
 
-    def stop(self) -> dict[str, Any]:
-        """End sampling and give what was sampled, with what it cost."""
+    def stop(self, pressing: str | None = None) -> dict[str, Any]:
+        """End sampling and give what was sampled, with what it cost, and the seconds of the service `pressing`."""
         if self._sampler is None:
             return {"rows": [], "cpu_s": {}}
         self._sampler.sweep()
         sampler, self._sampler = self._sampler, None
         sampler.close()
-        return {"rows": sampler.rows(), "cpu_s": sampler.totals(), "observer_cpu_s": self._cpu_s}
+        return {
+            "rows": sampler.rows(), "cpu_s": sampler.totals(), "observer_cpu_s": self._cpu_s,
+            "longest_gap_ms": sampler.longest_gap_ms(),
+            "seconds": sampler.seconds(pressing) if pressing else [],
+        }  # fmt: skip
 
     def tasks(self, pid: int) -> dict[str, Any]:
         """Say whether the threads of a process run, sleep or are stopped, and how long they ran so far."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 import time
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 from experiments.observer.cgroup import Cgroup
 
 INTERVAL_NS = 100_000_000
+SWEEPS_A_SECOND = 10
 SLOW = {"status", "snmp"}
 """Read every tenth time only: the kernel formats pages of text for a single number."""
 
@@ -20,7 +23,18 @@ Sweep = tuple[int, list[bytes]]
 class Sampler:
     """Keeps the raw text of every source, sweep by sweep; `rows` makes sense of it afterwards."""
 
-    def __init__(self, services: dict[str, list[int]], detailed: list[str], *, containers: bool) -> None:
+    def __init__(
+        self,
+        services: dict[str, list[int]],
+        detailed: list[str],
+        *,
+        containers: bool,
+        cpus: list[int] | None = None,
+        pressed: list[int] | None = None,
+    ) -> None:
+        """`cpus`: those of the stand, None for all; `pressed`: those that a contention is to keep busy."""
+        self._parsers = PARSERS | {"stat": functools.partial(_stat, cpus=cpus)}
+        self._pressed = pressed
         self._sources: list[tuple[str, str, int]] = []
         self._slow: list[tuple[str, str, int]] = []
         self._sweeps: list[Sweep] = []
@@ -38,7 +52,7 @@ class Sampler:
     def sweep(self) -> None:
         """Read every source once."""
         due = self._sources + self._slow if len(self._sweeps) % 10 == 0 else self._sources
-        self._sweeps.append((time.monotonic_ns(), [_pread(fd) for _, _, fd in due]))
+        self._sweeps.append((time.monotonic_ns(), [_pread(fd, kind) for _, kind, fd in due]))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a sweep and service, from the second sweep on: counters as their increase since last read."""
@@ -70,6 +84,32 @@ class Sampler:
             for service, counter in counters.items()
             if counter in last[service] and counter in first.get(service, {})
         }
+
+    def longest_gap_ms(self) -> float:
+        """The longest time between two sweeps: in it nothing was seen."""
+        times_ns = [t_ns for t_ns, _ in self._sweeps]
+        return max((after - before for before, after in itertools.pairwise(times_ns)), default=0) / 1e6
+
+    def seconds(self, service: str) -> list[tuple[float, float, float]]:
+        """Second by second: how long it was, what a service used of the CPUs and what nobody did, all in s."""
+        looks = self._sweeps[::SWEEPS_A_SECOND]
+        if len(self._sweeps) % SWEEPS_A_SECOND != 1:  # the last second is what is left, and may be longer
+            looks = [*looks[:-1], self._sweeps[-1]] if len(looks) > 1 else [self._sweeps[0], self._sweeps[-1]]
+        return [
+            (
+                (after[0] - before[0]) / 1e9,
+                max(0.0, self._cpu_us(service, after) - self._cpu_us(service, before)) / 1e6,
+                (self._idle_us(after) - self._idle_us(before)) / 1e6,
+            )
+            for before, after in itertools.pairwise(looks)
+        ]
+
+    def _cpu_us(self, service: str, sweep: Sweep) -> float:
+        return self._totals(sweep[1]).get(service, {}).get("cpu_us", 0.0)
+
+    def _idle_us(self, sweep: Sweep) -> float:
+        text = next((text for (_, kind, _), text in zip(self._sources, sweep[1], strict=False) if kind == "stat"), b"")
+        return _idle(text, self._pressed)
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -106,14 +146,14 @@ class Sampler:
         totals: dict[str, dict[str, float]] = {}
         for (service, kind, _), text in zip(self._sources + self._slow, raw, strict=False):
             sums = totals.setdefault(service, {})
-            for name, value in PARSERS[kind](text).items():
+            for name, value in self._parsers[kind](text).items():
                 sums[name] = sums.get(name, 0.0) + value
         return totals
 
 
-def _pread(fd: int) -> bytes:
+def _pread(fd: int, kind: str) -> bytes:
     try:
-        return os.pread(fd, 4096, 0)
+        return os.pread(fd, 65536 if kind == "stat" else 4096, 0)  # /proc/stat has a line for each CPU
     except OSError:  # of a process that ended
         return b""
 
@@ -130,13 +170,25 @@ def _rates(increase: dict[str, float], passed_ns: int) -> dict[str, float]:
 _TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
 
 
-def _stat(text: bytes) -> dict[str, float]:
-    """/proc/stat's first line, in ticks: user nice system idle iowait irq softirq steal; see proc_stat(5)."""
-    ticks = [int(field) for field in text.split(b"\n", 1)[0].split()[1:9]]
-    if len(ticks) < 8:
+def _stat(text: bytes, cpus: list[int] | None = None) -> dict[str, float]:
+    """/proc/stat in ticks: user nice system idle iowait irq softirq steal, of these CPUs together; see proc_stat(5)."""
+    lines = _cpu_lines(text, cpus)
+    if not lines:
         return {}
-    busy = sum(ticks) - ticks[3] - ticks[4] - ticks[7]
-    return {"steal_us": ticks[7] * _TICK_US, "busy_us": busy * _TICK_US}
+    busy = sum(sum(ticks) - ticks[3] - ticks[4] - ticks[7] for ticks in lines)
+    return {"steal_us": sum(ticks[7] for ticks in lines) * _TICK_US, "busy_us": busy * _TICK_US}
+
+
+def _idle(text: bytes, cpus: list[int] | None) -> float:
+    """Microseconds in which these CPUs had nothing to do, or nothing but to wait for a disk."""
+    return sum(ticks[3] + ticks[4] for ticks in _cpu_lines(text, cpus)) * _TICK_US
+
+
+def _cpu_lines(text: bytes, cpus: list[int] | None) -> list[list[int]]:
+    names = {b"cpu"} if cpus is None else {b"cpu%d" % cpu for cpu in cpus}
+    fields = (line.split() for line in text.splitlines() if line.startswith(b"cpu"))
+    ticks = [[int(field) for field in each[1:9]] for each in fields if each[0] in names]
+    return [each for each in ticks if len(each) == 8]
 
 
 def _pressure(text: bytes) -> dict[str, float]:

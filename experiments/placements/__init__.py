@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from experiments.cpus import cpu_sets
-from experiments.errors import RefusedError, StandError
+from experiments.errors import RefusedError, RequestFailedError, StandError
 from experiments.faults import Life, Tasks
 from experiments.knobs import Service
 from experiments.plan import Conditions
@@ -27,7 +27,14 @@ class Channel:
         self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
 
     def send(self, line: bytes) -> None:
-        """Hand one line to the service's standard input."""
+        """Hand one line to the service's standard input; raise StandError where nobody takes it any more."""
+        try:
+            self.write(line + b"\n")
+        except (OSError, ValueError):
+            raise StandError(f"{self._service} has ended; see logs/{self._service}.log") from None
+
+    def write(self, data: bytes) -> None:
+        """Write to the service's standard input; raise OSError."""
         raise NotImplementedError
 
     def feed(self, lines: Iterator[bytes]) -> None:
@@ -44,11 +51,11 @@ class Channel:
         threading.Thread(target=read, daemon=True).start()
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send one request and wait for its reply; raise StandError where the reply is an error."""
+        """Send one request and wait for its reply; raise RequestFailedError where that is an error."""
         self.send(json.dumps(request).encode())
         reply = self.receive(_REPLY_TIMEOUT_S)
         if reply.get("error"):
-            raise StandError(f"{self._service}: {reply['error']}")
+            raise RequestFailedError(f"{self._service}: {reply['error']}")
         return reply
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
@@ -102,8 +109,16 @@ class Stand:
         """Give the text the broker was told to run on."""
         raise NotImplementedError
 
+    def reset(self) -> None:
+        """Something died or lied: have the next `up` start everything anew."""
+        raise NotImplementedError
+
     def pids(self) -> dict[str, int]:
-        """Give each running service's first process."""
+        """Give each running service's first process; raise StandError where one does not run."""
+        raise NotImplementedError
+
+    def ailing(self) -> dict[str, str]:
+        """Give what is wrong with each service that should run and does not: it has stopped, or is frozen."""
         raise NotImplementedError
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
@@ -181,7 +196,9 @@ class Stand:
                         do="apply", pid=pids[service], setting=setting, value=value,
                         containers=self.containers, rt_budget_us=budget_us,
                     )  # fmt: skip
-                except StandError as error:
+                except RequestFailedError as error:
+                    if ill := self.ailing().get(service):
+                        raise StandError(ill) from None
                     raise RefusedError(f"{service}={knob}: {error}; {REFUSED_REMEDY}") from None
 
 

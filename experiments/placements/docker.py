@@ -51,9 +51,9 @@ class _AttachedChannel(Channel):
         if self._response is not None:
             self._response.close()
 
-    def send(self, line: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Write to the container's standard input."""
-        self._socket.sendall(line + b"\n")
+        self._socket.sendall(data)
 
     def _lines(self, stream: Any) -> Iterator[bytes]:
         pending = b""
@@ -81,6 +81,7 @@ class DockerStand(Stand):
         self._project = ""
         self._environment: dict[str, str] = {}
         self._conditions: Conditions | None = None
+        self._kept = True
         self._attached: dict[str, str] = {}
         self._streams: list[_AttachedChannel] = []
 
@@ -153,14 +154,19 @@ class DockerStand(Stand):
         helper = conditions.fault.helper if conditions.fault else None
         services = ["observer", *conditions.services(), *([helper] if helper else [])]
         # What was set on a running process, and its group's real-time budget, is undone only by a new container.
-        kept = set(services) - self._touched
+        kept = set(services) - self._touched if self._kept else set()
         self._touched.clear()
         for container in self._containers():
             if container.labels["com.docker.compose.service"] not in kept:
                 container.remove(force=True)
         self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
         self._attach()
-        self._conditions = conditions
+        self._conditions, self._kept = conditions, True
+
+    def reset(self) -> None:
+        """Keep what the containers said, and none of them."""
+        self._conditions, self._kept = None, False
+        tidy.each([("logs", self._save_logs), ("real-time budgets", self._release)])
 
     def restart(self, service: str) -> None:
         """Restart its container."""
@@ -178,10 +184,6 @@ class DockerStand(Stand):
     def revive(self, service: str) -> None:
         """Start its container again."""
         self._container(service).start()
-
-    def log(self, service: str) -> bytes:
-        """Ask the engine for what its container said."""
-        return self._container(service).logs()
 
     def fresh_broker(self) -> None:
         """Restart its container: it persists nothing, so the new process knows nothing of the old."""
@@ -211,14 +213,25 @@ class DockerStand(Stand):
         """Ask the engine: process ids as the host sees them."""
         assert self._conditions is not None
         pids = {name: int(self._container(name).attrs["State"]["Pid"]) for name in self._conditions.services()}
-        for name in (name for name, pid in pids.items() if pid == 0):
-            container = self._container(name)
-            status, last = (
-                container.attrs["State"]["ExitCode"],
-                _last_line(container.logs(tail=1).decode(errors="replace")),
-            )
-            raise StandError(f"{name} has stopped with exit status {status}: {last}; see logs/{name}.log")
+        stopped = [name for name, pid in pids.items() if pid == 0]
+        if stopped:
+            raise StandError(f"{stopped[0]} has stopped; see logs/{stopped[0]}.log")
         return pids
+
+    def ailing(self) -> dict[str, str]:
+        """Ask the engine."""
+        assert self._conditions is not None
+        states = {each.labels["com.docker.compose.service"]: each.status for each in self._containers()}
+        states = {name: states.get(name, "gone") for name in ["observer", *self._conditions.services()]}
+        return {
+            name: f"{name} is frozen" if status == "paused" else f"{name} has stopped; see logs/{name}.log"
+            for name, status in states.items()
+            if status != "running"
+        }
+
+    def log(self, service: str) -> bytes:
+        """Ask the engine for what its container said."""
+        return self._container(service).logs()
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Echo between the very containers that the cycles will run in."""
@@ -320,7 +333,8 @@ class DockerStand(Stand):
 
 
 def _save_log(container: Container, path: Path) -> None:
-    path.write_bytes(container.logs())
+    with path.open("ab") as log:  # containers before it may have said something, too
+        log.write(container.logs())
 
 
 def require(pinned: dict[str, str] | None = None) -> DockerStand:

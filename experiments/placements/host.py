@@ -41,9 +41,9 @@ class _PipeChannel(Channel):
         self._stdin = process.stdin
         self.feed(iter(process.stdout.readline, b""))
 
-    def send(self, line: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Write to the process's standard input."""
-        self._stdin.write(line + b"\n")
+        self._stdin.write(data)
         self._stdin.flush()
 
 
@@ -157,10 +157,6 @@ class HostStand(Stand):
         else:
             self._start(service, command.words, piped=command.piped, cpus=command.cpus)
 
-    def log(self, service: str) -> bytes:
-        """Read its file, which all its lives share."""
-        return (self._folder / "logs" / f"{service}.log").read_bytes()
-
     def fresh_broker(self) -> None:
         """End the broker's process and start another."""
         assert self._conditions is not None
@@ -192,6 +188,10 @@ class HostStand(Stand):
         """Give the file that the broker's kind wrote; it is the last word of its command."""
         return Path(self._broker_command[-1]).read_text()
 
+    def reset(self) -> None:
+        """Whatever the conditions, they are not there any more."""
+        self._conditions = None
+
     def pids(self) -> dict[str, int]:
         """Give our children's process ids."""
         assert self._conditions is not None
@@ -199,6 +199,26 @@ class HostStand(Stand):
         if stopped:
             raise StandError(f"{stopped[0]} has stopped; see logs/{stopped[0]}.log")
         return {name: self._processes[name].pid for name in self._conditions.services()}
+
+    def ailing(self) -> dict[str, str]:
+        """Look at our children."""
+        assert self._conditions is not None
+        ills = {name: self._ill(name) for name in ["observer", *self._conditions.services()]}
+        return {name: f"{name} {ill}" for name, ill in ills.items() if ill}
+
+    def _ill(self, name: str) -> str | None:
+        process = self._processes.get(name)
+        if process is None or process.poll() is not None:
+            return f"has stopped; see logs/{name}.log"
+        try:
+            state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return f"has stopped; see logs/{name}.log"
+        return "is frozen" if state == "T" else None
+
+    def log(self, service: str) -> bytes:
+        """Read its file, which all its lives share."""
+        return (self._folder / "logs" / f"{service}.log").read_bytes()
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Echo over loopback between the same two sets of CPUs."""

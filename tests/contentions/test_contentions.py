@@ -11,8 +11,9 @@ import pytest
 from clients.flood import duration_s
 from clients.flood_job import FloodJob
 from experiments import contentions
-from experiments.contentions import Achieved, Contention
+from experiments.contentions import Achieved, Contention, Second
 from experiments.contentions.mqtt_stresser import MqttStresser
+from experiments.contentions.stress import HALF
 from experiments.errors import BadInputError
 
 RUN = "0123abcd"
@@ -78,9 +79,10 @@ def test_the_published_flood_has_the_thesis_options() -> None:
     assert not {"rate", "saturate"} & asked.keys()
 
 
-def test_the_stress_has_the_thesis_arguments() -> None:
+def test_the_stress_has_the_thesis_arguments_but_no_end_of_its_own() -> None:
     words = contention("cpu").arguments()
-    assert " ".join(words) == "--cpu 3 --io 3 --vm 5 --vm-bytes 128M --timeout 4000s"
+    assert " ".join(words) == "--cpu 3 --io 3 --vm 5 --vm-bytes 128M"
+    assert not any("--timeout" in contention(kind).arguments() for kind in ("cpu", "memory", "io"))
 
 
 @pytest.mark.parametrize(("level", "rate"), [("25%", 1000.0), ("50%", 2000.0), ("90%", 3600.0), ("100%", 4000.0)])
@@ -152,6 +154,30 @@ def test_a_contention_that_fell_short_refuses_the_repetition(
     kind: str, level: str, achieved: Achieved, why: str
 ) -> None:
     assert shortfall(kind, level, achieved) == why
+
+
+def by_the_second(*cpu_s: float, idle_cpu_s: float) -> Achieved:
+    """A stressor that used so much in each second, while idle_cpu_s of CPU were left where it used nothing."""
+    seconds = tuple(Second(1.0, used, 0.0 if used else idle_cpu_s) for used in cpu_s)
+    free_cpu_s = sum(second.cpu_s + second.idle_cpu_s for second in seconds)
+    return Achieved(sum(cpu_s), free_cpu_s, 12, {}, seconds)
+
+
+def test_a_stressor_frozen_for_half_its_time_fell_short_even_where_the_sum_would_do() -> None:
+    half = by_the_second(*[1.0] * 5, *[0.0] * 4, idle_cpu_s=1.0)
+    assert half.cpu_s > HALF * half.free_cpu_s
+    assert shortfall("cpu", "", half) == "stress used less than half of the free CPU in 4 of 9 seconds"
+    assert shortfall("io", "", half) is None, "how busy it keeps a CPU depends on the disk"
+
+
+def test_what_others_took_is_not_held_against_a_stressor() -> None:
+    assert shortfall("cpu", "", by_the_second(*[0.3] * 10, idle_cpu_s=0.0)) is None
+
+
+def test_one_bad_second_in_ten_is_no_reason_and_a_stressor_is_not_asked_for_more_than_its_workers_can() -> None:
+    assert shortfall("cpu", "", by_the_second(*[1.0] * 9, 0.0, idle_cpu_s=1.0)) is None
+    idle_host = Achieved(110.0, 200.0, 12, {}, (Second(10.0, 110.0, 1000.0),))
+    assert shortfall("cpu", "", idle_host) is None
 
 
 def test_every_kind_was_tried_both_ways() -> None:

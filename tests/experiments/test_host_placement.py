@@ -154,3 +154,56 @@ def test_a_broker_whose_program_is_missing_is_refused_beforehand(
     monkeypatch.setattr(amqtt, "_PROGRAM", tmp_path / "amqtt")
     with pytest.raises(BadInputError, match=r"BROKER=amqtt: .*amqtt is not there; remove \.venv and run make again"):
         HostStand().check(plan.of_scenario("0", Settings(broker="amqtt"), "0", "host").cells[0].conditions)
+
+
+def pid_of(process: subprocess.Popen[str], words: str) -> int:
+    """The process of a run whose command line has these words, as soon as there is one."""
+
+    def look() -> list[int]:
+        return [pid for pid in children(process.pid) if words in _command(pid)]
+
+    return eventually(look, f"a process {words}")[0]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""  # it has ended meanwhile
+
+
+SERVICES = {
+    "broker": "amqtt", "pi": "-m rpi", "control-loop": "clients.control_loop", "observer": "experiments.observer",
+    "board": "firmware.model",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_killed_in_a_repetition_costs_that_one_and_the_run_goes_on(runner: Runner, service: str) -> None:
+    process = runner.launch("1", "PLACEMENT=host", "REPETITIONS=3", "MESSAGES=150", "INTERVALS=10", "BROKER=amqtt")
+    runner.wait_for_a_repetition(process)
+    pid = pid_of(process, SERVICES[service])
+    os.kill(pid, signal.SIGKILL)
+    said, _ = process.communicate(timeout=180)
+    assert "Traceback" not in said
+    facts = runner.facts()
+    check_bundle(runner.bundle)
+    failed = [entry for entry in facts["repetitions"] if entry["validity"] == "interrupted"]
+    assert len(failed) == 1, said
+    assert service in failed[0]["reasons"][0] or service == "broker"
+    assert failed[0]["counts"]["offered"] in {0, 150}
+    # Run again at the end: nothing is missing.
+    assert (process.returncode, facts["status"]) == (0, "complete"), said
+    assert any(entry["rerun_of"] == failed[0]["repetition"] and entry["counted"] for entry in facts["repetitions"])
+
+
+def test_a_hangup_ends_a_run_in_order(runner: Runner) -> None:
+    process = runner.launch("1", *LONG)
+    runner.wait_for_a_repetition(process)
+    ours = children(process.pid)
+    process.send_signal(signal.SIGHUP)
+    said, _ = process.communicate(timeout=20)
+    assert process.returncode == 130, said
+    assert not alive(ours)
+    assert runner.facts()["reason"] == "interrupted by the user"
+    check_bundle(runner.bundle)

@@ -65,7 +65,7 @@ def test_a_duration_is_in_seconds_or_milliseconds(value: str, milliseconds: int,
 def test_what_cannot_be_read_is_said_in_a_line(value: str, why: str) -> None:
     with pytest.raises(BadInputError) as error:
         faults.parse(value)
-    assert str(error.value).startswith(f"FAULT={value}: ")
+    assert str(error.value).startswith(f"FAULT={value}"[:150])
     assert why in str(error.value)
 
 

@@ -176,37 +176,40 @@ def test_kill_9_leaves_a_readable_bundle_and_clean_removes_what_is_ours_alone(
     assert (runner.bundle / "bundle.json").exists()
 
 
-def test_a_broker_killed_in_a_repetition_interrupts_it_and_is_named(runner: Runner) -> None:
-    run = DockerRun(runner, "0", "REPETITIONS=2", "MESSAGES=300", "INTERVALS=10", "WARMUP=0")
+@pytest.mark.parametrize("service", ["broker", "pi", "board", "control-loop", "observer"])
+def test_a_container_killed_in_a_repetition_costs_that_one_and_the_run_goes_on(runner: Runner, service: str) -> None:
+    run = DockerRun(runner, "1", "REPETITIONS=2", "MESSAGES=300", "INTERVALS=10", "WARMUP=0")
     run.wait_for_cycle(10)
-    docker("kill", run.container("broker"))
+    docker("kill", run.container(service))
     code, said = run.end()
-    assert code == 1, said
     assert "Traceback" not in said
     facts = runner.facts()
-    assert facts["status"] == "partial"
-    assert facts["reason"]
-    first = facts["repetitions"][0]
-    assert (first["validity"], first["counted"], first["counts"]["offered"]) == ("interrupted", False, 300)
-    assert first["reasons"][0]
-    assert first["counts"]["ok"] > 0
-    assert first["counts"]["lost"] > 0
+    broken = facts["repetitions"][0]
+    assert (broken["validity"], broken["counted"], broken["counts"]["offered"]) == ("interrupted", False, 300), said
+    assert broken["reasons"][0]
+    if service != "observer":  # which the cycles do not need
+        assert broken["counts"]["lost"] > 0
+    # The rest ran, and what it cost was run again.
+    assert (code, facts["status"]) == (0, "complete"), said
+    assert facts["repetitions"][-1]["rerun_of"] == broken["repetition"]
     check_bundle(runner.bundle)
     assert left_of(run.project) == []
 
 
-def test_a_board_killed_in_a_repetition_costs_counted_cycles_and_hangs_nothing(runner: Runner) -> None:
-    run = DockerRun(runner, "1", "REPETITIONS=1", "MESSAGES=300", "INTERVALS=10", "WARMUP=0")
-    run.wait_for_cycle(20)
-    docker("kill", run.container("board"))
-    run.end()
+def test_a_frozen_pi_is_replaced_and_a_killed_stressor_refuses_its_repetition(runner: Runner) -> None:
+    run = DockerRun(runner, "2", "REPETITIONS=2", "MESSAGES=300", "INTERVALS=10", "WARMUP=0")
+    run.wait_for_cycle(10)
+    docker("kill", run.container("stressor"))
+    eventually(lambda: runner.facts()["repetitions"], "the end of the first repetition", 60)
+    run.wait_for_cycle(10)
+    docker("pause", run.container("pi"))
+    code, said = run.end()
+    facts = runner.facts()
+    first, second = facts["repetitions"][:2]
+    assert (first["validity"], first["reasons"]) == ("refused", ["stressor has stopped; see logs/stressor.log"]), said
+    assert (second["validity"], second["reasons"][0]) == ("interrupted", "pi is frozen")
+    assert (code, facts["status"]) == (0, "complete"), said
     check_bundle(runner.bundle)
-    counts = runner.facts()["repetitions"][0]["counts"]
-    assert counts["offered"] == counts["sent"] == 300
-    assert counts["ok"] > 0
-    assert counts["lost"] > 0
-    causes = {row["cause"] for row in runner.samples() if row["status"] == "lost"}
-    assert causes <= {"board error", "board timeout"}
     assert left_of(run.project) == []
 
 

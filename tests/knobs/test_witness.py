@@ -51,6 +51,9 @@ class ScriptedStand(Stand):
     def pids(self) -> dict[str, int]:
         return {"broker": 7}
 
+    def ailing(self) -> dict[str, str]:
+        return {}
+
     def broker_configuration(self) -> str:
         return CONFIGURATION
 
@@ -113,7 +116,7 @@ def test_a_real_time_budget_is_shared_by_those_who_ask_for_one() -> None:
 
 
 def test_noise_is_what_neither_the_stand_nor_the_observer_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter([100.0, 110.0])
+    clock = iter([100.0, 110.0, 110.0])
     monkeypatch.setattr("experiments.witness.time.monotonic", lambda: next(clock))
     state = {"broker": ordinary(Stand().service("broker").cpus)}
     cpus = len({*Stand().service("broker").cpus, *Stand().service("pi").cpus})
@@ -122,4 +125,6 @@ def test_noise_is_what_neither_the_stand_nor_the_observer_used(monkeypatch: pyte
     witness = Witness(ScriptedStand(state, state, told=told), Conditions(NoBoard()))
     witness.begin()
     witness.end()
-    assert witness.noise == {"steal_percent": 3.0, "foreign_cpu_percent": pytest.approx(20.0)}
+    assert witness.noise == {
+        "steal_percent": 3.0, "foreign_cpu_percent": pytest.approx(20.0), "observer_gap_ms": None,
+    }  # fmt: skip

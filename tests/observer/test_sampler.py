@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from trees import PID, PRESSURE, V1_CPU, V2_ALL, Tree
 
-from experiments.observer.sampler import PARSERS, SLOW, Sampler
+from experiments.observer.sampler import PARSERS, SLOW, Sampler, _idle, _stat
 
 TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
 
@@ -50,6 +50,41 @@ RECORDED: list[tuple[str, str, dict[str, float]]] = [
 @pytest.mark.parametrize(("kind", "text", "found"), RECORDED)
 def test_what_a_kernel_text_means(kind: str, text: str, found: dict[str, float]) -> None:
     assert PARSERS[kind](text.encode()) == pytest.approx(found)
+
+
+TWO_CPUS = STAT.replace("intr", "cpu1 1 2 3 4 5 6 7 8 0 0\ncpu10 900 0 0 0 0 0 0 0 0 0\nintr")
+
+
+def test_of_a_big_machine_only_the_cpus_of_the_stand_are_counted() -> None:
+    assert _stat(TWO_CPUS.encode(), [1]) == pytest.approx(
+        {"steal_us": 8 * TICK_US, "busy_us": (1 + 2 + 3 + 6 + 7) * TICK_US}
+    )
+    both = _stat(TWO_CPUS.encode(), [0, 1])
+    assert both["steal_us"] == pytest.approx((181 + 8) * TICK_US)
+    assert _idle(TWO_CPUS.encode(), [1]) == pytest.approx((4 + 5) * TICK_US)
+    assert _stat(TWO_CPUS.encode(), [77]) == {}
+
+
+def test_a_gap_in_the_sweeps_is_told() -> None:
+    sampler = Sampler({}, [], containers=False)
+    sampler._sweeps = [(0, []), (100_000_000, []), (5_200_000_000, []), (5_300_000_000, [])]
+    assert sampler.longest_gap_ms() == 5100.0
+    sampler.close()
+
+
+def test_second_by_second_it_is_told_what_a_service_used_and_what_nobody_did() -> None:
+    sampler = Sampler({}, [], containers=True, cpus=[0], pressed=[0])
+    sampler.close()
+    sampler._sources = [("host", "stat", -1), ("stressor", "usage_ns", -1)]
+    idle_ticks = round(1e6 / TICK_US)
+
+    def sweep(n: int, used_s: float, idle_s: float) -> tuple[int, list[bytes]]:
+        stat = f"cpu0 0 0 0 {round(idle_s * idle_ticks)} 0 0 0 0 0 0\n".encode()
+        return n * 100_000_000, [stat, str(round(used_s * 1e9)).encode()]
+
+    # A second at work, a second frozen, and a bit.
+    sampler._sweeps = [sweep(n, min(n, 10) / 10, max(0, n - 10) / 10) for n in range(23)]
+    assert sampler.seconds("stressor") == [pytest.approx((1.0, 1.0, 0.0)), pytest.approx((1.2, 0.0, 1.2))]
 
 
 def test_every_parser_was_tried() -> None:

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run makes of a stand that fails: on a scripted stand, without an engine and without a process."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from stand import check_bundle, samples_of
+
+from clients.schedule import Job
+from experiments import plan
+from experiments.errors import RequestFailedError, StandError
+from experiments.placements import Channel, Stand
+from experiments.plan import Conditions
+from experiments.runner import Runner
+from experiments.variables import Settings
+
+CONFIGURATION = "listener 1883\n"
+CYCLES = 20
+Fault = Callable[["ScriptedStand"], None]
+
+
+def _row(job: Job, sequence: int, start_ns: int, *, answered: bool = True) -> list[Any]:
+    sent_ns = start_ns + sequence * round(job.interval_ms * 1e6)
+    if not answered:
+        return [sequence, sent_ns, sent_ns, None, None, None, None, False]
+    return [sequence, sent_ns, sent_ns, sent_ns + 2_000_000, 1000, "ok", "none", False]
+
+
+class ControlLoop(Channel):
+    """Answers a job at once, as the control loop would; of all its rows it may tell a few only, and end."""
+
+    def __init__(self, stand: ScriptedStand) -> None:
+        super().__init__("control-loop")
+        self._stand = stand
+
+    def write(self, data: bytes) -> None:
+        """Take a job."""
+        job = Job(**json.loads(data))
+        self._stand.began(job)
+        if "control-loop" in self._stand.dead:
+            raise BrokenPipeError
+        start_ns = time.monotonic_ns()
+        rows = [_row(job, sequence, start_ns) for sequence in range(job.warmup + job.messages)]
+        told = {"event": "done", "complete": True, "connection_lost": None, "elapsed_s": 1.0, "cpu_s": 0.01,
+                "foreign": 0, "malformed": 0, "qos_seen": [[job.qos, job.qos_answer]], "board_repeats": 0,
+                "broker_dropped": [], "reconnections": []}  # fmt: skip
+        self._events.put({"event": "ready", "granted_qos": job.qos_answer})
+        self._events.put({"event": "samples", "rows": rows[: self._stand.rows]})
+        self._events.put(None if self._stand.rows is not None else told | self._stand.told)
+
+
+class Observer(Channel):
+    """Every proof holds, as long as it lives."""
+
+    def __init__(self, stand: ScriptedStand) -> None:
+        super().__init__("observer")
+        self._stand = stand
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Reply as the observer would."""
+        if "observer" in self._stand.dead:
+            raise StandError("observer ended unexpectedly; see logs/observer.log")
+        if request["do"] == "prove":
+            return {"services": {name: self._stand.state(name) for name in request["services"]}}
+        if request["do"] == "stop":
+            return {"rows": [{"t_ns": 1, "service": "host", "steal_percent": 0.0}], "cpu_s": {"host": 0.0},
+                    "observer_cpu_s": 0.0, "longest_gap_ms": self._stand.gap_ms, "seconds": []}  # fmt: skip
+        if request["do"] == "apply" and self._stand.unable:
+            raise RequestFailedError("observer: Operation not permitted")
+        return {}
+
+
+class ScriptedStand(Stand):
+    """Breaks as a test tells it to, at a repetition; brought up anew, it is well again."""
+
+    name = "host"
+    containers = False
+
+    def __init__(self, faults: dict[int, Fault] | None = None) -> None:
+        super().__init__()
+        self._faults = dict(faults or {})
+        self._repetitions = 0
+        self.steps: list[str] = []
+        self.down_fails = False
+        self._well()
+
+    def _well(self) -> None:
+        self.dead: dict[str, str] = {}
+        self.rows: int | None = None
+        self.told: dict[str, Any] = {}
+        self.gap_ms = 100.0
+        self.up_fails = False
+        self.unable = False
+        self._channels = {"control-loop": ControlLoop(self), "observer": Observer(self)}
+
+    def began(self, job: Job) -> None:
+        """A repetition begins: the fault that is meant for it strikes."""
+        del job
+        self._repetitions += 1
+        self._faults.get(self._repetitions, lambda _: None)(self)
+
+    def state(self, service: str) -> dict[str, Any]:
+        """What the kernel holds of a service that nobody touched."""
+        cpus = list(self.service(service).cpus)
+        return {
+            "threads": [{"tid": 7, "policy": "SCHED_OTHER", "priority": 0, "nice": 0, "cpus": cpus}],
+            "weight": None, "quota": None, "rt_budget_us": None, "connections": [{"nodelay": True}],
+            "configuration": CONFIGURATION,
+        }  # fmt: skip
+
+    def prepare(self, folder: Path, run: str) -> dict[str, Any]:
+        """Nothing to prepare."""
+        del folder, run
+        return {}
+
+    def up(self, conditions: Conditions) -> None:
+        """Well again, if it was told to start anew."""
+        del conditions
+        self.steps.append("up")
+        if self.up_fails:
+            raise StandError("docker compose up failed: no such engine")
+
+    def reset(self) -> None:
+        """Start anew."""
+        self.steps.append("reset")
+        fails = self.up_fails
+        self._well()
+        self.up_fails = fails
+
+    def fresh_broker(self) -> None:
+        """It is fresh."""
+
+    def broker_configuration(self) -> str:
+        """As every proof shows it."""
+        return CONFIGURATION
+
+    def pids(self) -> dict[str, int]:
+        """Some."""
+        return dict.fromkeys(("broker", "pi", "control-loop"), 7)
+
+    def ailing(self) -> dict[str, str]:
+        """The dead."""
+        return dict(self.dead)
+
+    def log(self, service: str) -> bytes:
+        """It said nothing."""
+        del service
+        return b""
+
+    def floor_us(self, interval_ms: int = 5) -> list[int]:
+        """Quick."""
+        del interval_ms
+        return [100] * 100
+
+    def down(self) -> None:
+        """Taken down."""
+        self.steps.append("down")
+        if self.down_fails:
+            raise StandError("container broker: gone")
+
+
+Outcome = tuple[int, dict[str, Any], Path]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Run scenario 0 on a scripted stand: the exit code, bundle.json, and the folder."""
+
+    def start(stand: ScriptedStand, **settings: Any) -> Outcome:
+        fields: dict[str, Any] = {"intervals": (5,), "qos": (0,), "messages": CYCLES, "warmup": 2, "repetitions": 4}
+        planned = plan.of_scenario("0", Settings(**fields | settings | {"seed": 1}), "0123abcd", "host")
+        runner = Runner(planned, {"host": stand}, tmp_path / "results", ["make", "scenario-0"], None)
+        code = runner.run(Console(quiet=True))
+        facts = json.loads((runner.bundle.folder / "bundle.json").read_text())
+        check_bundle(runner.bundle.folder)
+        for entry in facts["repetitions"]:
+            counts = entry["counts"]
+            assert counts["offered"] == counts["ok"] + counts["late"] + counts["lost"]
+        return code, facts, runner.bundle.folder
+
+    return start
+
+
+def validities(facts: dict[str, Any]) -> list[tuple[str, bool, int | None]]:
+    return [(entry["validity"], entry["counted"], entry["rerun_of"]) for entry in facts["repetitions"]]
+
+
+VALID = ("valid", True, None)
+
+
+def test_a_stand_that_is_well_gives_a_complete_bundle(run: Run) -> None:
+    stand = ScriptedStand()
+    code, facts, _ = run(stand)
+    assert (code, facts["status"], facts["reason"]) == (0, "complete", None)
+    assert validities(facts) == [VALID] * 4
+    assert "reset" not in stand.steps
+
+
+def die(*services: str) -> Fault:
+    return lambda stand: stand.dead.update({name: f"{name} has stopped; see logs/{name}.log" for name in services})
+
+
+def lose_the_control_loop(stand: ScriptedStand) -> None:
+    stand.rows = 7
+
+
+def lose_the_broker(stand: ScriptedStand) -> None:
+    stand.told = {"connection_lost": "Connection refused; the broker did not come back"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (die("pi"), "pi has stopped; see logs/pi.log"),
+        (die("board"), "board has stopped; see logs/board.log"),
+        (die("observer"), "observer ended unexpectedly; see logs/observer.log"),
+        (die("control-loop"), "control-loop has ended; see logs/control-loop.log"),
+        (lose_the_control_loop, "control-loop ended unexpectedly; see logs/control-loop.log"),
+        (lose_the_broker, "Connection refused; the broker did not come back"),
+    ],
+)
+def test_a_dead_service_costs_its_repetition_which_is_run_again_and_never_the_run(
+    run: Run, fault: Fault, reason: str
+) -> None:
+    stand = ScriptedStand({2: fault})
+    code, facts, _ = run(stand)
+    assert (code, facts["status"]) == (0, "complete")
+    assert validities(facts) == [VALID, ("interrupted", False, None), VALID, VALID, ("valid", True, 2)]
+    assert facts["repetitions"][1]["reasons"][0] == reason
+    # It was brought up anew before the next one.
+    assert stand.steps.index("reset") == 3
+    assert stand.steps[4] == "up"
+
+
+def test_cycles_that_a_dead_control_loop_did_not_tell_of_are_lost_not_gone(run: Run) -> None:
+    _, facts, folder = run(ScriptedStand({2: lose_the_control_loop}))
+    broken = facts["repetitions"][1]
+    # Two of the seven that it told of were warm-up.
+    assert broken["counts"] == {"offered": CYCLES, "sent": 5, "ok": 5, "late": 0, "lost": 15, "duplicate": 0}
+    lost = [row for row in samples_of(folder) if row["status"] == "lost"]
+    assert {row["cause"] for row in lost} <= {"not sent", "not reported"}
+    assert lost[-1]["cause"] == "not sent", "it was due after the end"
+    assert all(row["intended_ns"] for row in lost)
+
+
+def test_a_repetition_that_fails_again_when_it_is_run_again_leaves_a_partial_bundle(run: Run) -> None:
+    code, facts, _ = run(ScriptedStand({2: die("pi"), 5: die("pi")}))
+    assert (code, facts["status"]) == (1, "partial")
+    assert facts["reason"] == "1 repetitions do not count, the first because pi has stopped; see logs/pi.log"
+    assert validities(facts)[-1] == ("interrupted", False, 2)
+
+
+def test_a_stand_that_does_not_come_back_ends_the_run_after_three(run: Run) -> None:
+    def gone(stand: ScriptedStand) -> None:
+        stand.dead["pi"] = "pi has stopped"
+        stand.up_fails = True
+
+    stand = ScriptedStand({2: gone})
+    code, facts, _ = run(stand, repetitions=50)
+    assert (code, facts["status"]) == (1, "partial")
+    assert facts["reason"].startswith(
+        "3 repetitions in a row failed, at last repetition 4 at 5 ms, QoS 0: docker compose up"
+    )
+    assert validities(facts) == [VALID, *[("interrupted", False, None)] * 3]
+    assert facts["repetitions"][-1]["counts"]["offered"] == 0
+    assert stand.steps[-1] == "down"
+
+
+def test_a_knob_that_cannot_be_had_ends_the_run_at_once(run: Run) -> None:
+    stand = ScriptedStand()
+    stand.unable = True
+    code, facts, _ = run(stand, priority="broker=nice:-5")
+    assert (code, facts["status"]) == (3, "refused")
+    assert "broker=nice:-5: observer: Operation not permitted" in facts["reason"]
+    assert validities(facts) == [("refused", False, None)]
+
+
+def test_a_knob_whose_service_just_died_costs_its_repetition_only(run: Run) -> None:
+    stand = ScriptedStand()
+    stand.unable, stand.dead = True, {"broker": "broker has stopped"}
+    code, facts, _ = run(stand, priority="broker=nice:0")
+    assert (code, facts["status"]) == (0, "complete")
+    assert facts["repetitions"][0]["reasons"] == ["broker has stopped"]
+
+
+def test_a_silent_observer_makes_a_repetition_noisy(run: Run) -> None:
+    def freeze(stand: ScriptedStand) -> None:
+        stand.gap_ms = 5000.0
+
+    def thaw(stand: ScriptedStand) -> None:
+        stand.gap_ms = 100.0
+
+    code, facts, _ = run(ScriptedStand({2: freeze, 3: thaw}))
+    assert code == 0
+    assert validities(facts) == [VALID, ("noisy", False, None), VALID, VALID, ("valid", True, 2)]
+    assert facts["repetitions"][1]["reasons"] == ["observer_gap_ms 5000 is above 1000"]
+
+
+def test_what_a_superseded_repetition_lost_stays_in_the_bundle(run: Run) -> None:
+    _, facts, folder = run(ScriptedStand({2: lose_the_control_loop}))
+    superseded, again = facts["repetitions"][1], facts["repetitions"][-1]
+    assert (superseded["counted"], again["counted"], again["rerun_of"]) == (False, True, superseded["repetition"])
+    assert superseded["counts"]["lost"] == 15
+    assert sum(row["status"] == "lost" and row["repetition"] == 2 for row in samples_of(folder)) == 15
+
+
+def test_tidying_that_fails_is_said_and_the_bundle_is_sealed_all_the_same(run: Run) -> None:
+    stand = ScriptedStand()
+    stand.down_fails = True
+    code, facts, folder = run(stand)
+    assert code == 1, "something is left"
+    assert facts["status"] == "complete"
+    assert (folder / "SHA256SUMS").exists()
