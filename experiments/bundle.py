@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import errno
+import functools
 import hashlib
 import json
 import os
+import resource
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments import path
+from experiments import path, tidy
+from experiments.errors import TestbedError
 
 SCHEMA_VERSION = 1
 
@@ -49,6 +54,10 @@ PARTS = ".parts"
 
 ROW_GROUP = 1_000_000
 
+RESERVE = ".reserve"
+RESERVE_BYTES = 4 << 20
+"""Kept free from the start, so that a run which filled the disk can still say so."""
+
 
 def utc_now() -> str:
     """ISO 8601 with microseconds."""
@@ -61,20 +70,29 @@ class BundleWriter:
     def __init__(self, results: Path, name: str, facts: dict[str, Any]) -> None:
         stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
         self.folder = _create(results, f"{stamp}-{name}")
-        (self.folder / "logs").mkdir()
         self.facts: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION, "name": name, "status": "partial", "reason": "not ended",
             "started_utc": utc_now(), "ended_utc": None, **facts, "repetitions": [],
         }  # fmt: skip
         self._parts = self.folder / PARTS
-        self._parts.mkdir()
         self._written = 0
         self._header = ""
+        try:
+            self._begin(results)
+        except OSError as error:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise TestbedError(f"{self.folder}: {error.strerror or error}; nothing was started") from None
+
+    def _begin(self, results: Path) -> None:
+        (self.folder / "logs").mkdir()
+        self._parts.mkdir()
+        with contextlib.suppress(OSError):  # where there is no room for it there may be for a small run
+            if resource.getrlimit(resource.RLIMIT_FSIZE)[0] not in range(RESERVE_BYTES):
+                (self.folder / RESERVE).write_bytes(bytes(RESERVE_BYTES))
         self.save()
-        latest = results / "latest"
         fresh = results / f".latest-{os.getpid()}"
         fresh.symlink_to(self.folder.name)
-        fresh.replace(latest)
+        fresh.replace(results / "latest")
 
     def add_samples(self, rows: list[dict[str, Any]]) -> None:
         """Append one repetition's samples; they are on disk when this returns."""
@@ -107,15 +125,22 @@ class BundleWriter:
             self._header = header
 
     def close(self, status: str, reason: str | None) -> None:
-        """Say how the run ended, join the parts, and seal the files with their checksums."""
-        for name in _TABLES:
-            self._join(name)
+        """Say how the run ended, join the parts, and seal the files with their checksums.
+
+        What cannot be joined, for want of space, stays in parts, which are read as well; `status` is then not complete.
+        Raises OSError where not even bundle.json can be written.
+        """
+        (self.folder / RESERVE).unlink(missing_ok=True)
+        failed = tidy.each([(f"{name}.parquet", functools.partial(self._join, name)) for name in _TABLES])
+        if failed and reason is None:
+            status, reason = "partial", failed[0]
         self.facts |= {"status": status, "reason": reason, "ended_utc": utc_now()}
         _write_json(self.folder / "bundle.json", self.facts)
         sums = "".join(
             f"{_checksum(path)}  {path.name}\n" for name in _CHECKED if (path := self.folder / name).exists()
         )
-        shutil.rmtree(self._parts, ignore_errors=True)
+        if not failed:
+            shutil.rmtree(self._parts, ignore_errors=True)
         _replace(self.folder / "SHA256SUMS", lambda scratch: scratch.write_text(sums))
 
     def _join(self, name: str) -> None:
@@ -143,10 +168,15 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Whole or not at all: written beside, then put in place."""
+    """Whole or not at all: written beside, then put in place. Raises OSError, which names the file."""
     scratch = path.with_name(f".{path.name}")
-    write(scratch)
-    scratch.replace(path)
+    try:
+        write(scratch)
+        scratch.replace(path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(error.errno, why, str(path)) from None
 
 
 def _checksum(path: Path) -> str:
@@ -155,7 +185,20 @@ def _checksum(path: Path) -> str:
 
 
 def _create(results: Path, name: str) -> Path:
-    results.mkdir(parents=True, exist_ok=True)
+    """A folder that nobody has; raises TestbedError where there cannot be one."""
+    latest = results / "latest"
+    if results.exists() and not results.is_dir():
+        raise TestbedError(f"{results} is no folder, and bundles go there; move it away")
+    if latest.exists() and not latest.is_symlink():
+        raise TestbedError(f"{latest} is not the link that we keep there; move it away")
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        return _fresh(results, name)
+    except OSError as error:
+        raise TestbedError(f"{error.filename or results}: {error.strerror or error}; nothing was started") from None
+
+
+def _fresh(results: Path, name: str) -> Path:
     for attempt in range(100):
         folder = results / (name if attempt == 0 else f"{name}-{attempt + 1}")
         try:
@@ -163,4 +206,4 @@ def _create(results: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return folder
-    raise FileExistsError(results / name)
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(results / name))

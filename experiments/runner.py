@@ -93,7 +93,7 @@ class Runner:
         except TestbedError as error:
             reason, code = str(error), error.exit_code
         except OSError as error:  # e.g. a full disk
-            reason = f"{error}; free some space there, or look at the disk" if error.filename else str(error)
+            reason = f"{error.filename}: {error.strerror}; free some space there" if error.filename else str(error)
         except Exception as error:
             reason = f"a mistake of ours: {type(error).__name__}: {error}"
             raise

@@ -60,7 +60,8 @@ class _AttachedChannel(Channel):
         with self._log.open("ab", buffering=0) as log:
             for kind, data in frames_iter(stream, tty=False):  # type: ignore[no-untyped-call]
                 if kind == 2:  # standard error
-                    log.write(data)
+                    with contextlib.suppress(OSError):  # a full disk must not cost the service's events as well
+                        log.write(data)
                     continue
                 *lines, pending = (pending + data).split(b"\n")
                 yield from lines

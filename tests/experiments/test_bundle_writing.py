@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from stand import ROOT, facts_of, samples_of
 
 from experiments.bundle import SAMPLES, BundleWriter
+from experiments.errors import TestbedError
 
 REPETITIONS, ROWS = 4, 50
 
@@ -83,14 +86,15 @@ def check_readable(bundle: Path) -> dict[str, Any]:
     assert rows % ROWS == 0
     assert rows >= ROWS * len(facts["repetitions"])
     if (bundle / "SHA256SUMS").exists():
-        assert facts["status"] == "complete"
+        # A table that could not be joined stays in parts, and the bundle says so.
+        assert facts["status"] == "complete" or facts["reason"] != "not ended"
         check_sums(bundle)
     return facts
 
 
 def check_sums(bundle: Path) -> None:
     listed = dict(reversed(line.split("  ")) for line in (bundle / "SHA256SUMS").read_text().splitlines())
-    assert {"bundle.json", "samples.parquet"} <= set(listed)
+    assert set(listed) >= {path.name for path in bundle.glob("*.parquet")} | {"bundle.json"}
     for name, digest in listed.items():
         assert hashlib.sha256((bundle / name).read_bytes()).hexdigest() == digest
 
@@ -175,3 +179,55 @@ def test_a_repetition_that_a_rerun_superseded_says_so_at_once(tmp_path: Path) ->
     writer.close("complete", None)
     assert [entry["counted"] for entry in facts_of(writer.folder)["repetitions"]] == [False, True]
     assert not (writer.folder / ".parts").exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for one run's beginning; only root may have one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a file system takes more rights than we have")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(disk: Path) -> None:
+    with contextlib.suppress(OSError), (disk / "fill").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def test_a_disk_that_fills_up_is_said_with_the_file_and_the_bundle_is_sealed_all_the_same(small_disk: Path) -> None:
+    writer = BundleWriter(small_disk / "results", "scenario-0", {"plan": {}})
+    fill(small_disk)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        writer.add_samples([{"scenario": "0", "sequence": n} for n in range(1000)])
+    assert str(caught.value.filename).endswith("samples-000000.parquet")
+    writer.close("partial", "the disk is full")
+    facts = json.loads((writer.folder / "bundle.json").read_text())
+    assert (facts["status"], facts["reason"]) == ("partial", "the disk is full")
+    assert {path.name for path in writer.folder.iterdir()} == {"bundle.json", "samples.parquet", "SHA256SUMS", "logs"}
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=writer.folder, check=True)
+
+
+def test_a_disk_that_is_full_before_the_start_is_said_and_nothing_is_left(small_disk: Path) -> None:
+    results = small_disk / "results"
+    results.mkdir()
+    fill(small_disk)
+    with pytest.raises(TestbedError, match="scenario-0: No space left on device; nothing was started"):
+        BundleWriter(results, "scenario-0", {"plan": {}})
+    assert list(results.iterdir()) == []
+
+
+def test_results_that_are_a_file_and_a_latest_that_is_a_folder_are_said_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TestbedError, match="file is no folder, and bundles go there; move it away"):
+        BundleWriter(tmp_path / "file", "scenario-0", {"plan": {}})
+    (tmp_path / "results" / "latest").mkdir(parents=True)
+    with pytest.raises(TestbedError, match="latest is not the link that we keep there; move it away"):
+        BundleWriter(tmp_path / "results", "scenario-0", {"plan": {}})
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["latest"], "no litter"

@@ -191,7 +191,7 @@ def test_a_container_killed_in_a_repetition_costs_that_one_and_the_run_goes_on(r
         assert broken["counts"]["lost"] > 0
     # The rest ran, and what it cost was run again.
     assert (code, facts["status"]) == (0, "complete"), said
-    assert facts["repetitions"][-1]["rerun_of"] == broken["repetition"]
+    assert any(each["rerun_of"] == broken["repetition"] and each["counted"] for each in facts["repetitions"])
     check_bundle(runner.bundle)
     assert left_of(run.project) == []
 
