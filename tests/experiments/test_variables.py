@@ -219,6 +219,7 @@ def test_whatever_is_given_for_whatever_a_plan_is_made_or_refused_in_one_line(
         patch.setattr(cli, "_run", catch)
         patch.setattr(cli, "RESULTS", Path(os.devnull).parent / "no" / "results")
         patch.setattr(cli.engine, "lacking", lambda: None)
+        patch.setattr(cli.lock, "alone", contextlib.nullcontext)
         patch.setattr(Path, "write_text", lambda *_: 0)
         try:
             code = cli.main()
