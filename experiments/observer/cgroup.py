@@ -48,11 +48,18 @@ class Cgroup:
         return [] if folder is None else [int(line) for line in (folder / "cgroup.procs").read_text().split()]
 
     def cpu_weight(self) -> tuple[str, int] | None:
-        """CPU weight as `shares` (version 1, 1024 by default) or `weight` (version 2, 100); None: it has none."""
+        """CPU weight as `shares` (version 1, 1024 by default) or `weight` (version 2, 100); None: it has none.
+
+        Raises OSError where it has one that cannot be read, for that is not the same.
+        """
         name, file = ("shares", "cpu.shares") if self.is_v1("cpu") else ("weight", "cpu.weight")
         folder = self.folder("cpu")
-        value = None if folder is None else _whole(folder / file)
-        return None if value is None else (name, value)
+        if folder is None or not (folder / file).exists():
+            return None
+        value = _whole(folder / file)
+        if value is None:
+            raise OSError(f"{folder / file} cannot be read")
+        return name, value
 
     def cpu_quota(self) -> float | None:
         """CPUs' worth of time allowed; None: no limit."""

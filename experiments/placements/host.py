@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -283,6 +284,8 @@ class HostStand(Stand):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        with contextlib.suppress(ProcessLookupError):  # its own children, e.g. a stressor's workers
+            os.killpg(process.pid, signal.SIGKILL)
         for pipe in (process.stdin, process.stdout):
             _close(pipe)
 

@@ -207,3 +207,13 @@ def test_a_hangup_ends_a_run_in_order(runner: Runner) -> None:
     assert not alive(ours)
     assert runner.facts()["reason"] == "interrupted by the user"
     check_bundle(runner.bundle)
+
+
+def test_what_a_service_started_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    stand = HostStand()
+    stand._folder = tmp_path
+    process = stand._start("workers", ["sh", "-c", "sleep 300 & exec sleep 300"], cpus=stand.host_cpus)
+    worker = eventually(lambda: children(process.pid), "a worker")
+    stand.down()
+    eventually(lambda: not alive({process.pid, *worker}), "the end of both")

@@ -215,3 +215,8 @@ def test_a_board_that_repeats_itself_refuses_the_repetition() -> None:
     (line,) = proof.problems(proof.of_board({"board_repeats": 3}))
     assert line.startswith("board: answers once should be 0 repeated")
     assert "reads 3 repeated; the board repeats itself" in line
+
+
+def test_where_nothing_was_answered_nothing_is_proved_of_the_messages() -> None:
+    (entry,) = proof.of_qos({"qos_seen": []}, 2, 2, 2)
+    assert (entry["knob"], entry["holds"]) == ("qos granted", True)

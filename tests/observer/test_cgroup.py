@@ -86,6 +86,12 @@ def test_a_container_nobody_touched_reads_as_untouched_on_every_host(tree: Tree,
         assert kind.observed(state) == kind.untouched(service)
 
 
+def test_a_weight_that_cannot_be_read_is_not_taken_for_the_default(tree: Tree) -> None:
+    tree.v2(cpu__weight="what?\n")
+    with pytest.raises(OSError, match=r"cpu\.weight cannot be read"):
+        Cgroup(PID).cpu_weight()
+
+
 @pytest.mark.parametrize(("weight", "by"), [(625, "runc up to 1.3"), (942, "runc since")])
 def test_a_weight_is_known_by_either_conversion_to_version_2(tree: Tree, weight: int, by: str) -> None:
     asked = Weight("16384")

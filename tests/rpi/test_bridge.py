@@ -13,6 +13,8 @@ from stand import ROOT, Client, Program, RunningBroker, ScriptedPort
 from clients.wire import Answer, Request, answer_topic, request_topic
 from firmware.model import BYTE_FROM_BOARD_NS, BYTE_TO_BOARD_NS, MEASURE_NS
 from firmware.protocol import encode_request
+from rpi.board import NoBoard, Question
+from rpi.bridge import Bridge
 
 Start = Callable[..., Program]
 
@@ -178,3 +180,19 @@ def test_it_imports_neither_the_runner_nor_the_analysis() -> None:
         assert "import experiments" not in text
         assert "from experiments" not in text
         assert "analysis import" not in text
+
+
+@pytest.mark.parametrize(("qos", "qos_answer"), [(2, 0), (0, 2), (1, 1)])
+def test_an_answer_leaves_at_the_qos_it_was_asked_for_whatever_the_requests(qos: int, qos_answer: int) -> None:
+    """A broker delivers at the lower of two, so at the control loop an answer sent too high would not show."""
+    published: list[int] = []
+
+    class Recorder:
+        def publish(self, _topic: str, _payload: bytes, qos: int) -> bool:
+            published.append(qos)
+            return True
+
+    bridge = Bridge("127.0.0.1", 1, NoBoard(), "none", nodelay=True)
+    question = Question(Request("0123abcd", 1, 0, qos_answer), 0, qos).answered("ok")
+    bridge._answer(Recorder(), question)  # type: ignore[arg-type]
+    assert published == [qos_answer]
