@@ -73,6 +73,7 @@ class Cell:
     messages: int
     broker: str | None = None
     """Its kind; none in a bundle made before it was recorded."""
+    session: str = "clean"
     fault: str | None = None
     """What breaks in each of its repetitions."""
 
@@ -268,6 +269,7 @@ def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan) -> Cell:
         knobs=entry.knobs,
         messages=plan.messages if entry.messages is None else entry.messages,
         broker=entry.broker,
+        session=entry.session,
         fault=entry.fault,
     )
 

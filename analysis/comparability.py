@@ -33,6 +33,7 @@ def changes(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
         ]
         found += [_differs("broker", own.broker, other.broker)] if own.broker and other.broker else []
         found += [_differs("contention", own.contention or "none", other.contention or "none")]
+        found += [_differs("session", own.session, other.session)]
         found += [_differs("fault", own.fault or "none", other.fault or "none")]
         found += [_differs(knob, _setting(own, knob), _setting(other, knob)) for knob in _knobs(own, other)]
     found += [_differs(name, _host(a.bundle, name), _host(b.bundle, name)) for name in SURROUNDINGS]

@@ -14,6 +14,8 @@ def of_cells(cells: Sequence[Cell]) -> list[str]:
         f"contention {_each(cell.contention or 'none' for cell in cells)}",
         f"QoS {_each(str(cell.qos) for cell in cells)}",
     ]
+    sessions = _each(cell.session for cell in cells)
+    words += [f"session {sessions}"] if sessions != "clean" else []
     words += [f"fault {_each(cell.fault or 'none' for cell in cells)}"] if any(cell.fault for cell in cells) else []
     kinds = sorted({kind for cell in cells for knobs in cell.knobs.values() for kind in knobs} | {"priority"})
     return words + [f"{_KNOBS.get(kind, kind)} {_each(_knob(cell, kind) for cell in cells)}" for kind in kinds]

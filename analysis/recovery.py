@@ -197,7 +197,8 @@ def sentence(summaries: Iterable[Summary]) -> str:
 
 def _sentence(summary: Summary) -> str:
     cell, never = summary.cell, summary.never
-    where = f"{summary.fault}, {cell.interval_ms} ms, QoS {cell.qos}"
+    session = "" if cell.session == "clean" else f", {cell.session} session"
+    where = f"{summary.fault}, {cell.interval_ms} ms, QoS {cell.qos}{session}"
     lost = f"{summary.lost.value_us:.1f} cycles lost"
     if math.isinf(summary.median.value_us):
         return f"{where}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."
@@ -208,14 +209,15 @@ def _sentence(summary: Summary) -> str:
 def table(summaries: Iterable[Summary]) -> Grid:
     """A row a cell: recovery in ms, and cycles a repetition."""
     header = (
-        "arm", "interval", "QoS", "fault", "repetitions", "recovery, ms", "fastest", "slowest", "never", "lost", "late",
-        "duplicate",
+        "arm", "interval", "QoS", "session", "fault", "repetitions", "recovery, ms", "fastest", "slowest", "never",
+        "lost", "late", "duplicate",
     )  # fmt: skip
     rows = tuple(
         (
             s.cell.arm,
             f"{s.cell.interval_ms} ms",
             str(s.cell.qos),
+            s.cell.session,
             s.fault,
             str(len(s.recoveries)),
             _time(s.median),
@@ -228,7 +230,7 @@ def table(summaries: Iterable[Summary]) -> Grid:
         for s in summaries
     )
     title = f"Recovery: from the fault to the first answer of {UNBROKEN} in a row, and cycles a repetition"
-    return Grid(title, header, 4, rows)
+    return Grid(title, header, 5, rows)
 
 
 def _extremes(summary: Summary) -> tuple[str, str]:

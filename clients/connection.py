@@ -91,6 +91,10 @@ class _Client(paho.Client):
     nodelay = True
     buffered: _BufferedSocket | None = None
 
+    def give_up_after(self, timeout_s: float) -> None:
+        """Set how long to try; paho's own property refuses that of a connection which is about to be replaced."""
+        self._connect_timeout = timeout_s
+
     def _create_socket_connection(self) -> _BufferedSocket:  # type: ignore[override]
         sock = super()._create_socket_connection()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.nodelay))
@@ -102,13 +106,29 @@ class _Client(paho.Client):
 
 
 class Connection:
-    """An MQTT 3.1.1 connection with a clean session; every wait is on its owner's thread."""
+    """An MQTT 3.1.1 connection; every wait is on its owner's thread.
 
-    def __init__(self, host: str, port: int, *, client_id: str, nodelay: bool, on_message: MessageHandler) -> None:
+    With a `persistent` session the broker keeps subscriptions and messages for the client's id, and what was on its way
+    here at QoS 1 and 2 is sent again once this connection is opened again.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        nodelay: bool,
+        on_message: MessageHandler,
+        persistent: bool = False,
+    ) -> None:
         self._address = (host, port)
         self._answers: dict[int, list[ReasonCode]] = {}
         self._connack: ReasonCode | None = None
-        self._mqtt = _Client(CallbackAPIVersion.VERSION2, client_id=client_id, reconnect_on_failure=False)
+        self.persistent = persistent
+        self._mqtt = _Client(
+            CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=not persistent, reconnect_on_failure=False
+        )
         self._mqtt.nodelay = nodelay
         self._mqtt.max_inflight_messages_set(IN_FLIGHT)
         self._mqtt.on_message = lambda _client, _userdata, message: on_message(message)
@@ -119,7 +139,7 @@ class Connection:
         """Connect and wait for the CONNACK; raise ConnectionLostError or OSError."""
         self._connack = None
         host, port = self._address
-        self._mqtt.connect_timeout = timeout_s
+        self._mqtt.give_up_after(timeout_s)
         self._mqtt.connect(host, port, keepalive=_KEEPALIVE_S)
         self._wait_until(lambda: self._connack is not None, timeout_s, "no CONNACK")
         if self._connack is not None and self._connack.is_failure:

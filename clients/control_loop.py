@@ -64,8 +64,11 @@ class Reconnection:
 class ControlLoop:
     """Runs repetitions, each on a connection of its own; one that is lost on the way is made anew."""
 
-    def __init__(self, host: str, port: int, *, nodelay: bool, emit: Callable[..., None]) -> None:
+    def __init__(
+        self, host: str, port: int, *, nodelay: bool, emit: Callable[..., None], persistent: bool = False
+    ) -> None:
         self._emit = emit
+        self._persistent = persistent
         self._address = (host, port)
         self._nodelay = nodelay
         self._schedule: Schedule | None = None
@@ -126,7 +129,7 @@ class ControlLoop:
                 return connection, schedule.run(connection, self._idle), None
             except ConnectionLostError as error:
                 cause, lost_ns = str(error), time.monotonic_ns()
-            again, otherwise = self._reconnect(schedule)
+            again, otherwise = self._reconnect(schedule, connection)
             back_ns = time.monotonic_ns()
             self._reconnections.append(Reconnection(lost_ns, cause, None if again is None else back_ns))
             schedule.skip(back_ns)
@@ -134,7 +137,7 @@ class ControlLoop:
                 return connection, False, f"{cause}; {otherwise}"
             connection = again
 
-    def _reconnect(self, schedule: Schedule) -> tuple[Connection | None, str]:
+    def _reconnect(self, schedule: Schedule, lost: Connection) -> tuple[Connection | None, str]:
         """Return a connection to the broker that came back, or none and why, once waiting is pointless."""
         give_up_ns = min(time.monotonic_ns() + int(RECONNECT_PATIENCE_S * 1e9), schedule.ends_ns())
         for timeout_s in attempt_timeouts_s():
@@ -144,14 +147,14 @@ class ControlLoop:
             if self._told_to_stop():
                 return None, "told to stop"
             try:
-                return self._subscribed(schedule.job, min(timeout_s, left_s)), ""
+                return self._subscribed(schedule.job, min(timeout_s, left_s), lost), ""
             except OSError as error:  # refused, unreachable, or not yet what it was
                 otherwise = str(error)
                 time.sleep(min(0.02, left_s))
         raise AssertionError(otherwise)
 
-    def _subscribed(self, job: Job, timeout_s: float) -> Connection:
-        connection = self._connection(job.run)
+    def _subscribed(self, job: Job, timeout_s: float, lost: Connection) -> Connection:
+        connection = lost if lost.persistent else self._connection(job.run)
         connection.open(timeout_s=timeout_s)
         granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=timeout_s)
         if granted != job.qos_answer:
@@ -177,8 +180,9 @@ class ControlLoop:
 
     def _connection(self, run: str) -> Connection:
         return Connection(
-            *self._address, client_id=f"control-loop-{run}", nodelay=self._nodelay, on_message=self._on_message
-        )
+            *self._address, client_id=f"control-loop-{run}", nodelay=self._nodelay, on_message=self._on_message,
+            persistent=self._persistent,
+        )  # fmt: skip
 
     def _watch_drops(self, connection: Connection, patience_s: float) -> None:
         try:
@@ -268,6 +272,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--broker", default=os.environ.get("BROKER_HOST", "broker"), help="host name or address")
     parser.add_argument("--port", type=int, default=int(os.environ.get("BROKER_PORT", "1883")))
     parser.add_argument("--tcp", choices=("nodelay", "nagle"), default=os.environ.get("TCP", "nodelay"))
+    parser.add_argument("--session", choices=("clean", "persistent"), default=os.environ.get("SESSION", "clean"))
     parser.add_argument("--patience-s", type=float, default=30.0, help="how long to wait for broker, Pi and board")
     parser.add_argument("--jobs", action="store_true", help="read jobs from standard input (for the runner)")
     parser.add_argument("--interval-ms", type=float, default=20.0)
@@ -282,7 +287,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if not options.jobs:
             return _once(options)
-        loop = ControlLoop(options.broker, options.port, nodelay=options.tcp == "nodelay", emit=print_json)
+        loop = ControlLoop(
+            options.broker,
+            options.port,
+            nodelay=options.tcp == "nodelay",
+            emit=print_json,
+            persistent=options.session == "persistent",
+        )
         serve_jobs(loop, options.patience_s)
     except KeyboardInterrupt:
         return 130
@@ -303,9 +314,13 @@ def _once(options: argparse.Namespace) -> int:
         warmup=options.warmup, qos=options.qos, qos_answer=options.qos, timeout_ms=options.timeout_ms,
     )  # fmt: skip
     try:
-        ControlLoop(options.broker, options.port, nodelay=options.tcp == "nodelay", emit=collect).run(
-            job, patience_s=options.patience_s
-        )
+        ControlLoop(
+            options.broker,
+            options.port,
+            nodelay=options.tcp == "nodelay",
+            emit=collect,
+            persistent=options.session == "persistent",
+        ).run(job, patience_s=options.patience_s)
     except OSError as error:
         print(f"control-loop: {error}", file=sys.stderr)
         return 1

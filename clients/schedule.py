@@ -90,6 +90,9 @@ class Schedule:
         self.qos_seen.add((answer.qos_request, qos_answer))
         self.repeats = [*self.repeats[:1], answer.repeats]
         cycle = self.cycles[answer.sequence]
+        if cycle.sent_ns is None:
+            self.foreign += 1  # a request that was refused, and queued all the same
+            return
         if cycle.received_ns is not None:
             again = Cycle(cycle.intended_ns, cycle.sent_ns)
             self.duplicates.append((answer.sequence, again))

@@ -36,6 +36,7 @@ class Conditions:
     knobs: Knobs = ()
     broker: str = "mosquitto"
     fault: Fault | None = None
+    session: str = "clean"
 
     def __post_init__(self) -> None:
         """Add the TCP option to the knobs, for it is proved like them."""
@@ -51,7 +52,12 @@ class Conditions:
 
     def standing(self) -> Conditions:
         """The same as the stand is brought up for: what breaks needs nothing beforehand, unless it has a helper."""
-        return self if self.fault and self.fault.helper else replace(self, fault=None)
+        needs_more = self.fault is not None and (self.fault.helper or self.fault.needs_store)
+        return self if needs_more else replace(self, fault=None)
+
+    def stores(self) -> bool:
+        """Say whether the broker keeps sessions on a disk."""
+        return self.session == "persistent" or (self.fault is not None and self.fault.needs_store)
 
     def services(self) -> list[str]:
         """The services that must run."""
@@ -92,6 +98,7 @@ class Cell:
             "broker": self.conditions.broker, "board": self.conditions.board.kind,
             "device": str(self.conditions.board), "contention": str(self.conditions.contention or "") or None,
             "knobs": self.conditions.record(),
+            "session": self.conditions.session,
             "fault": str(self.conditions.fault or "") or None, "fault_at_ms": self.fault_at_ms,
         }  # fmt: skip
 
@@ -202,6 +209,7 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
         _knobs(scenario, settings),
         brokers.parse(settings.broker).kind if settings.broker else brokers.usual(placement),
         faults.parse(settings.fault or "none"),
+        settings.session or "clean",
     )
     require_services(conditions)
     if settings.fault_at_ms is not None and settings.fault is None:

@@ -110,6 +110,7 @@ def _cell(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) -> 
         knobs.frozen({service: chosen for service, chosen in asked.items() if chosen}),
         brokers.parse(cell.broker or _broker_before(facts) or brokers.usual(placement)).kind,
         _fault(cell, named.get("FAULT")),
+        cell.session,
     )
     require_services(conditions)
     messages = cell.messages or facts.plan.messages

@@ -76,6 +76,7 @@ STUDIES = {
                 "board:silence:1s",
                 "serial:garbage",
                 "serial:unplug:1s",
+                "disk:full",
             )
         },
         {"INTERVALS": "20", "MESSAGES": "450"},

@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--broker", default=os.environ.get("BROKER_HOST", "broker"), help="host name or address")
     parser.add_argument("--port", type=int, default=int(os.environ.get("BROKER_PORT", "1883")))
     parser.add_argument("--tcp", choices=("nodelay", "nagle"), default=os.environ.get("TCP", "nodelay"))
+    parser.add_argument("--session", choices=("clean", "persistent"), default=os.environ.get("SESSION", "clean"))
     parser.add_argument(
         "--serial", default=os.environ.get("SERIAL_PORT", "/dev/ttyUSB0"), help="the board's serial port"
     )
@@ -36,7 +37,11 @@ def main(arguments: list[str] | None = None) -> int:
     # The bridge makes no reference cycles worth a collector's pause in the middle of R.
     gc.disable()
     try:
-        Bridge(options.broker, options.port, board, options.board, nodelay=options.tcp == "nodelay").serve()
+        bridge = Bridge(
+            options.broker, options.port, board, options.board, nodelay=options.tcp == "nodelay",
+            persistent=options.session == "persistent",
+        )  # fmt: skip
+        bridge.serve()
     except KeyboardInterrupt:
         return 130
     return 0

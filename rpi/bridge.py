@@ -23,18 +23,24 @@ _KEEP_ALIVE_NS = 1_000_000_000
 class Bridge:
     """Answers every run's requests, through broker restarts and board failures, until it is stopped."""
 
-    def __init__(self, host: str, port: int, board: Board, board_name: str, *, nodelay: bool) -> None:
+    def __init__(  # noqa: PLR0913
+        self, host: str, port: int, board: Board, board_name: str, *, nodelay: bool, persistent: bool = False
+    ) -> None:
         self._address = (host, port)
         self._board = board
         self._board_name = board_name
         self._nodelay = nodelay
+        self._persistent = persistent
         self._malformed = 0
         self._answers = 0
 
     def serve(self) -> None:
         """Relay for ever; a lost broker is reconnected, quickly at first."""
+        connection = self._connection()
         while True:
-            connection = self._connect()
+            if not connection.persistent:
+                connection = self._connection()
+            self._open(connection)
             try:
                 granted = [connection.subscribe(request_topic("+", qos), qos, timeout_s=5.0) for qos in (0, 1, 2)]
                 self._log("connected", granted_qos=granted)
@@ -43,16 +49,20 @@ class Bridge:
                 self._log("disconnected", reason=str(error))
                 self._board.forget()
 
-    def _connect(self) -> Connection:
+    def _connection(self) -> Connection:
+        return Connection(
+            *self._address, client_id="pi", nodelay=self._nodelay, on_message=self._on_message,
+            persistent=self._persistent,
+        )  # fmt: skip
+
+    def _open(self, connection: Connection) -> None:
         for timeout_s in attempt_timeouts_s():
-            connection = Connection(*self._address, client_id="pi", nodelay=self._nodelay, on_message=self._on_message)
             try:
                 connection.open(timeout_s=timeout_s)
             except OSError:
                 time.sleep(timeout_s / 5)  # refused at once: the broker is starting
             else:
-                return connection
-        raise AssertionError("attempts never end by themselves")
+                return
 
     def _relay(self, connection: Connection) -> None:
         board = self._board

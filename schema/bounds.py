@@ -23,6 +23,7 @@ CELLS: Range = (0, 1000)
 PLANNED: Range = (0, 1_000_000)
 """Repetitions of all cells together."""
 
+SESSIONS = ("clean", "persistent")
 PLACEMENTS = ("docker", "host")
 STATUSES = ("complete", "partial", "refused")
 VALIDITIES = ("valid", "noisy", "refused", "interrupted")

@@ -100,6 +100,7 @@ class Cell(_Record):
     device: Line | None = None
     contention: Line | None
     knobs: dict[Name, dict[Name, Line]]
+    session: Annotated[str, _one_of(bounds.SESSIONS)] = "clean"
     fault: Line | None = None
     fault_at_ms: Annotated[int, _whole(bounds.FAULT_AT_MS)] | None = None
 

@@ -117,6 +117,8 @@ class Fault:
     """Does it act on the machine itself, beyond the stand?"""
     helper: ClassVar[str | None] = None
     """A service of the Compose file that brings it about."""
+    needs_store: ClassVar[bool] = False
+    """Does the broker need a disk of its own for it?"""
     revives: ClassVar[bool] = False
     """Does the service run in another process afterwards, whose knobs must be set anew?"""
 
@@ -130,6 +132,10 @@ class Fault:
     def hold_ms(self) -> int | None:
         """How long it stays in force; None: until the repetition's last cycle is done."""
         return self.duration_ms
+
+    def ends(self, service: str) -> bool:
+        """Say whether a service's process ends by it."""
+        return self.revives and self.service == service
 
     def refusal(self, place: Place) -> str | None:
         """Why it cannot be had there, with the remedy; None where it can."""

@@ -6,6 +6,7 @@
     {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
     {"do": "tasks", "pid": 7}                                           -> {"states": "SS", "run_ns": 4711}
+    {"do": "disk", "what": "fill"}    or empty, wipe, read                              -> {"free_bytes": 0}
     {"do": "release"}      put the real-time budgets back that `apply` raised           -> {}
     {"do": "examine"}      what this machine is, and how it is tuned                    -> {"facts": {…}, "tuning": {…}}
     {"do": "lower"}        put budgets back that a killed run left                      -> {"lowered": […]}
@@ -25,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.observer import sockets, threads
+from experiments.observer import disk, sockets, threads
 from experiments.observer.cgroup import PARENT_BUDGET_US, Cgroup, lower_rt_budgets
 from experiments.observer.facts import Machine
 from experiments.observer.sampler import INTERVAL_NS, Sampler
@@ -108,6 +109,12 @@ class Observer:
     def tasks(self, pid: int) -> dict[str, Any]:
         """Say whether the threads of a process run, sleep or are stopped, and how long they ran so far."""
         return {"states": threads.states(pid), "run_ns": threads.run_ns(pid)}
+
+    def disk(self, what: str) -> dict[str, Any]:
+        """Fill the broker's disk, empty it of that, wipe it, or only read how much is free."""
+        if what != "read":
+            {"fill": disk.fill, "empty": disk.empty, "wipe": disk.wipe}[what]()
+        return {"free_bytes": disk.free_bytes()}
 
     def release(self) -> dict[str, Any]:
         """Put every real-time budget back that outlives our containers."""

@@ -24,6 +24,7 @@ from experiments import brokers, engine, host, images, published, tidy
 from experiments.cpus import cpu_sets
 from experiments.errors import BadInputError, StandError
 from experiments.faults import Life, Place
+from experiments.observer import disk
 from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 
@@ -148,7 +149,9 @@ class DockerStand(Stand):
             return
         override = self._folder / "override.json"
         override.write_text(json.dumps(self._override(conditions), indent=1))
-        self._environment |= {"TCP": conditions.tcp, "BOARD": conditions.board.kind}
+        self._environment |= {
+            "TCP": conditions.tcp, "BOARD": conditions.board.kind, "SESSION": conditions.session,
+        }  # fmt: skip
         as_run = self._folder / "compose.yml"
         self._compose("config", "--output", str(as_run))
         as_run.write_text(relocated(as_run.read_text()))
@@ -192,12 +195,14 @@ class DockerStand(Stand):
         # It has no state to save and paho sees the reset at once: no reason to wait for a graceful end.
         with contextlib.suppress(docker.errors.APIError):  # it is dead already: the repetition before lost it
             broker.kill("KILL")
+        if self._conditions is not None and self._conditions.stores():
+            self.disk("wipe")
         broker.start()
 
     def broker_configuration(self) -> str:
         """Give the file in the broker's image for this TCP option."""
         assert self._conditions is not None
-        return (ROOT / "compose" / "broker" / f"{self._conditions.tcp}.conf").read_text()
+        return (ROOT / "compose" / "broker" / _configuration(self._conditions)).read_text()
 
     def capture(self) -> Channel:
         """Start a capture in the present broker's network namespace; it ends with its reply to `stop`."""
@@ -302,7 +307,18 @@ class DockerStand(Stand):
         if any("ulimits" in extra for extra in services.values()) and not may_raise_rtprio(self._engine, self._project):
             for extra in services.values():
                 extra.pop("ulimits", None)
-        return {"services": services}
+        if not conditions.stores():
+            return {"services": services}
+        # In memory: a disk's own latency is not what is measured. The observer has it too, which keeps it over a kill.
+        mount = {"type": "volume", "source": "store", "volume": {"nocopy": True}}
+        services["broker"] = services.get("broker", {}) | {
+            "command": ["/usr/sbin/mosquitto", "-c", f"/mosquitto/config/{_configuration(conditions)}"],
+            "volumes": [mount | {"target": "/mosquitto/data"}],
+        }
+        services["observer"] |= {"volumes": [mount | {"target": str(disk.STORE)}]}
+        options = {"type": "tmpfs", "device": "tmpfs", "o": "size=4m,mode=0777"}
+        store = {"labels": {LABEL: self._environment["TESTBED_RUN"]}, "driver_opts": options}
+        return {"services": services, "volumes": {"store": store}}
 
     def _containers(self) -> list[Container]:
         return self._engine.containers.list(all=True, filters=_of_project(self._project), ignore_removed=True)
@@ -439,6 +455,11 @@ def ask_observer(environment: dict[str, str], project: str, **request: Any) -> d
 def relocated(compose: str) -> str:
     """Write the Compose file as run from the checkout's point of view: where that lies is nobody else's business."""
     return re.sub(rf"{re.escape(str(ROOT))}(?=/|\s|$)", ".", compose)
+
+
+def _configuration(conditions: Conditions) -> str:
+    """Name the broker's configuration for these conditions."""
+    return f"{conditions.tcp}-persistent.conf" if conditions.stores() else f"{conditions.tcp}.conf"
 
 
 def _of_project(project: str) -> dict[str, str | list[str] | bool]:

@@ -93,10 +93,21 @@ class HostStand(Stand):
                     raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
         if conditions.contention:
             conditions.contention.host_program()
+        if conditions.session == "persistent":
+            self._require_sessions(conditions)
         if conditions.fault:
             conditions.fault.check(Place(self.containers, conditions.board.kind))
         if conditions.board.kind == "simavr":
             conditions.board.on_host(lambda command: command[0])
+
+    def _require_sessions(self, conditions: Conditions) -> None:
+        """Raise BadInputError where the broker would not keep them."""
+        if conditions.broker == "amqtt":
+            why = "aMQTT keeps none of clients without a password; install mosquitto, or say PLACEMENT=docker"
+            raise BadInputError("SESSION", conditions.session, why)
+        if conditions.fault and conditions.fault.ends("broker"):
+            why = "the broker of plain processes keeps none over its own end; say PLACEMENT=docker"
+            raise BadInputError("SESSION", conditions.session, why)
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:  # noqa: ARG002
         """Choose a free port; there is nothing to build."""
@@ -121,9 +132,10 @@ class HostStand(Stand):
         self.fresh_broker()
         port = conditions.board.on_host(self._start_board)
         client = ["--broker", "127.0.0.1", "--port", str(self._port), "--tcp", conditions.tcp]
+        session = ["--session", conditions.session]
         bridge = ["--board", conditions.board.kind, *(["--serial", port] if port else [])]
-        self._start("pi", [*python, "rpi", *client, *bridge])
-        self._open("control-loop", [*python, "clients.control_loop", "--jobs", *client])
+        self._start("pi", [*python, "rpi", *client, *session, *bridge])
+        self._open("control-loop", [*python, "clients.control_loop", "--jobs", *client, *session])
         contention = conditions.contention
         if contention:
             start = self._open if contention.service == "flooder" else self._start

@@ -104,3 +104,29 @@ def test_attempts_become_longer_but_never_too_long() -> None:
     first = [next(timeouts) for _ in range(50)]
     assert first == sorted(first)
     assert (first[0], first[-1]) == (0.05, 2.0)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_only_a_persistent_session_gets_what_was_said_while_it_was_away(
+    broker: RunningBroker, persistent: bool
+) -> None:
+    if persistent and broker.kind == "amqtt":
+        pytest.skip("aMQTT keeps no session of a client without a name of its own")
+    heard: list[bytes] = []
+    away = Connection(
+        "127.0.0.1", broker.port, client_id="away", nodelay=True, persistent=persistent,
+        on_message=lambda message: heard.append(bytes(message.payload)),
+    )  # fmt: skip
+    away.open(timeout_s=PATIENCE_S)
+    away.subscribe("testbed/x", 1, timeout_s=PATIENCE_S)
+    away.close()
+    other = Client(broker.port, name="other")
+    other.subscribe("testbed/x", 1)
+    other.connection.publish("testbed/x", b"meanwhile", 1)
+    other.receive(1)  # so the broker has dealt with it
+    away.open(timeout_s=PATIENCE_S)
+    away.subscribe("testbed/y", 1, timeout_s=PATIENCE_S)
+    until_ns = time.monotonic_ns() + (int(PATIENCE_S * 1e9) if persistent else 200_000_000)
+    while not heard and time.monotonic_ns() < until_ns:
+        away.wait(min(until_ns, time.monotonic_ns() + 50_000_000))
+    assert heard == ([b"meanwhile"] if persistent else [])

@@ -70,6 +70,7 @@ WRONG = [
     ("BROKER", "rabbit", "amqtt, mosquitto"), ("PRIORITY", "broker", "say e.g."),
     ("PRIORITY", "broker=fifo:200", "from 1 to 99"), ("PRIORITY", "toaster=fifo:1", "services are"),
     ("CONTENTION", "earthquake", "allowed"), ("FIDELITY", "high", "published"), ("FLOOD", "wet", ""),
+    ("SESSION", "durable", "clean, persistent"),
     ("FAULT", "broker", "broker:kill"), ("FAULT", "broker:freeze", "e.g. broker:freeze:2s"),
     ("FLOOD", "٥٠%", ""), ("YES", "maybe", "allowed are 1"), ("YES", "yes", "allowed are 1"),
 ]  # fmt: skip

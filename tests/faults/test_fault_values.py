@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from stand import reproducible
 
 from experiments import cli, faults
+from experiments.brokers.mosquitto import Mosquitto
 from experiments.errors import BadInputError
 from experiments.faults import Place, step
-from experiments.plan import of_scenario, of_study
+from experiments.placements.host import HostStand
+from experiments.plan import Conditions, of_scenario, of_study
 from experiments.studies import STUDIES
 from experiments.variables import Settings
 
@@ -172,7 +174,14 @@ def test_a_study_of_faults_leaves_out_what_this_host_cannot_do_and_says_so() -> 
     planned = of_study("faults", {"REPETITIONS": "1", "PLACEMENT": "host", "DEVICE": "none"}, "0123abcd", "host")
     kept = cli._possible(planned)
     left_out = {entry["arm"]: entry["reason"] for entry in kept.record()["left_out"]}
-    assert set(left_out) == {"link:cut:1s", "board:reset", "board:silence:1s", "serial:garbage", "serial:unplug:1s"}
+    assert set(left_out) == {
+        "link:cut:1s",
+        "disk:full",
+        "board:reset",
+        "board:silence:1s",
+        "serial:garbage",
+        "serial:unplug:1s",
+    }
     assert left_out["link:cut:1s"].endswith("say PLACEMENT=docker")
     assert {cell.arm for cell in kept.cells} | set(left_out) == set(STUDIES["faults"].arms)
     assert {line for line in cli._notices(kept, None) if line.startswith("left out: ")} == {
@@ -185,3 +194,30 @@ def test_a_stand_is_not_brought_up_anew_for_another_fault() -> None:
     standing = {cell.arm: cell.conditions.standing() for cell in cells}
     assert standing["broker:kill"] == standing["pi:kill"] == standing["board:reset"]
     assert standing["link:cut:1s"] != standing["pi:kill"], "its helper must run"
+    assert standing["disk:full"].stores()
+
+
+def test_a_session_is_part_of_a_cells_conditions() -> None:
+    clean, persistent = (
+        of_scenario("0", Settings(session=value), "0123abcd").cells[0] for value in (None, "persistent")
+    )
+    assert (clean.conditions.session, persistent.conditions.session) == ("clean", "persistent")
+    assert persistent.record(0)["session"] == "persistent"
+    assert not clean.conditions.stores()
+    assert persistent.conditions.stores()
+
+
+def test_a_broker_that_would_keep_no_session_refuses_persistent_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mosquitto, "available_on_host", lambda _self: True)
+
+    def conditions(broker: str, fault: str) -> Conditions:
+        settings = Settings.parse({"MESSAGES": "1000", "INTERVALS": "20", "BROKER": broker, "SESSION": "persistent",
+                                   "DEVICE": "none", "FAULT": fault})  # fmt: skip
+        return of_scenario("0", settings, "0123abcd", "host").cells[0].conditions
+
+    HostStand().check(conditions("mosquitto", "pi:kill"))
+    with pytest.raises(BadInputError, match="SESSION=persistent: aMQTT keeps none of clients without a password"):
+        HostStand().check(conditions("amqtt", "pi:kill"))
+    for fault in ("broker:kill", "broker:restart"):
+        with pytest.raises(BadInputError, match="SESSION=persistent: the broker of plain processes keeps none over"):
+            HostStand().check(conditions("mosquitto", fault))

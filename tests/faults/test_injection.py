@@ -162,6 +162,16 @@ def test_a_knob_that_cannot_be_given_again_refuses_the_repetition(inject: Inject
     assert injection.done.problems()[0].startswith("FAULT=broker:kill: broker=fifo:90: Operation not permitted; ")
 
 
+def test_a_full_disk_stays_full_until_the_repetition_ends(stand: ScriptedStand, inject: Inject) -> None:
+    injection = inject("disk:full")
+    while injection.done.in_force_ns is None:
+        time.sleep(0.001)
+    assert stand.free == 0
+    injection.end()
+    assert stand.free == 4096
+    assert injection.done.problems() == []
+
+
 def test_a_repetition_that_is_interrupted_leaves_nothing_frozen(stand: ScriptedStand, inject: Inject) -> None:
     injection = inject("broker:freeze:7200s")
     while injection.done.in_force_ns is None:

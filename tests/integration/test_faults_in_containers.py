@@ -81,3 +81,19 @@ def test_a_port_unplugged_in_containers_comes_back(runner: Runner) -> None:
     _, rows = run(runner, "FAULT=serial:unplug:500ms")
     assert {row["cause"] for row in rows if row["status"] == "lost"} >= {"board error"}
     assert rows[-1]["status"] == "ok"
+
+
+def test_a_full_disk_is_the_brokers_own_and_the_loop_goes_on(runner: Runner) -> None:
+    fault, rows = run(runner, "FAULT=disk:full", "QOS=1", "SESSION=persistent")
+    assert fault["evidence"][0]["read"] == "0 bytes free"
+    assert rows[-1]["status"] == "ok"
+
+
+def test_a_persistent_session_outlives_the_brokers_kill(runner: Runner) -> None:
+    fault, rows = run(runner, "FAULT=broker:kill", "QOS=1", "SESSION=persistent")
+    assert {cell["session"] for cell in runner.facts()["plan"]["cells"]} == {"persistent"}
+    (configuration,) = [
+        proof for proof in runner.facts()["repetitions"][0]["proofs"] if proof["knob"] == "configuration"
+    ]
+    assert "persistence true" in configuration["text"]
+    check_derived(runner.bundle.resolve(), fault, rows)
