@@ -22,7 +22,7 @@ from experiments.studies import STUDIES
 from experiments.variables import Settings
 from schema.looks import SPENDING, Look, looks
 
-OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "PRECISION", "WARMUP", "DEADLINE_MS", "SEED"})
+OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "PRECISION", "WARMUP", "DEADLINE_MS", "SEED", "YES"})
 """Variables that no arm of a study can have to itself."""
 
 

@@ -21,7 +21,7 @@ from experiments.injection import Injection
 from experiments.interruption import stoppable, undisturbed
 from experiments.observation import observe
 from experiments.placements import Stand
-from experiments.plan import Cell, Plan
+from experiments.plan import Cell, Conditions, Plan
 from experiments.progress import RunProgress
 from experiments.samples import counts, samples
 from experiments.witness import Witness
@@ -253,7 +253,7 @@ class Runner:
             )
         finally:
             watch.end_fault(entry)
-        shortfalls = [*_disturbed(entry, disturbing, witness), *watch.shortfalls()]
+        shortfalls = watch.excused(_disturbed(entry, disturbing, witness), conditions) + watch.shortfalls()
         if capture:
             capture.send(b"stop")
             entry["capture"] = capture.receive(CAPTURE_TIMEOUT_S)
@@ -266,7 +266,8 @@ class Runner:
             *witness.proofs, *proof.of_qos(done, done["granted_qos"], cell.qos, cell.qos_answer), *proof.of_board(done),
         ]  # fmt: skip
         running.resources = witness.resources + _drops(done["broker_dropped"])
-        self._judge(running, done["connection_lost"], shortfalls)
+        # A loop that a fault cut off for good is what was to be measured: it never recovered.
+        self._judge(running, None if watch.in_force() else done["connection_lost"], shortfalls)
 
     def _injection(self, cell: Cell, stand: Stand) -> Injection | None:
         """Prepare the fault of a cell, which comes so long after the first cycle, warm-up included."""
@@ -363,6 +364,16 @@ class _Watch:
         if self.injection:
             self.injection.end()
         self.witness.end()
+
+    def in_force(self) -> bool:
+        """Say whether there was a fault."""
+        return self.injection is not None and self.injection.done.in_force_ns is not None
+
+    def excused(self, shortfalls: list[str], conditions: Conditions) -> list[str]:
+        """What is left of a contention's shortfalls: a flood cannot go on through a broker that is made to fail."""
+        flooded = conditions.contention is not None and conditions.contention.service == "flooder"
+        at_broker = conditions.fault is not None and conditions.fault.service == "broker"
+        return [] if self.in_force() and flooded and at_broker else shortfalls
 
     def shortfalls(self) -> list[str]:
         """What the fault did not do as asked."""

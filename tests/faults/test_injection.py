@@ -7,14 +7,18 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from experiments import faults
+from experiments import contentions, faults
+from experiments.boards.none import NoBoard
 from experiments.errors import RefusedError
 from experiments.faults import Life, Tasks
 from experiments.injection import Injection
+from experiments.plan import Conditions
+from experiments.runner import _Watch
+from experiments.witness import Witness
 
 
 class ScriptedStand:
@@ -188,3 +192,29 @@ def test_a_repetition_that_ends_before_its_fault_is_refused(stand: ScriptedStand
     assert stand.signals == []
     (line,) = injection.done.problems()
     assert line.startswith("FAULT=broker:kill: the repetition ended before it was due; ")
+
+
+def watched(fault: str, contention: str, *, in_force: bool) -> tuple[_Watch, Conditions]:
+    conditions = Conditions(NoBoard(), contention=contentions.parse(contention), fault=faults.parse(fault))
+    assert conditions.fault is not None
+    injection = Injection(conditions.fault, ScriptedStand(), 0, lambda: None)
+    injection.done.in_force_ns = 1 if in_force else None
+    return _Watch(cast(Witness, None), injection), conditions
+
+
+@pytest.mark.parametrize(
+    ("fault", "contention", "in_force", "excused"),
+    [
+        ("broker:kill", "flood", True, True),
+        ("broker:kill", "flood", False, False),
+        ("broker:kill", "cpu", True, False),
+        ("pi:kill", "flood", True, False),
+    ],
+)
+def test_a_flood_is_excused_by_the_broker_that_failed_under_it_and_by_nothing_else(
+    fault: str, contention: str, in_force: bool, excused: bool
+) -> None:
+    watch, conditions = watched(fault, contention, in_force=in_force)
+    fell_short = ["the broker dropped 200 clients of the flood"]
+    assert watch.excused(fell_short, conditions) == ([] if excused else fell_short)
+    assert watch.in_force() == in_force
