@@ -5,25 +5,22 @@ Where arms were compared, each further arm is an `Effect` against the first one 
 arms answers with the headline's value in each cell (`Level`). Page, terminal and gate read this and compute nothing.
 """
 
-import math
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis import compare, headline, labels, losses
 from analysis.bundle import Bundle, Cell
-from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
+from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim, Comparison
 from analysis.headline import Question
 from analysis.losses import Losses
-from analysis.quantity import Quantity
-from analysis.statistics import CellSummary, Estimate
+from analysis.quantity import Quantity, three_digits
+from analysis.statistics import CellSummary, Interval
 
-BETTER = (FASTER, FEWER)
 ORDER = {FASTER: 0, FEWER: 0, SAME: 1, UNKNOWN: 2, MORE: 3, SLOWER: 3}
-STILL, MOVED, UNSURE = (
-    "R did not move",
-    "the board was disturbed, and the verdict with it",
-    "cannot tell whether R moved",
-)
+STILL, MOVED, UNSURE = "R did not move", "the board was disturbed, and the verdict with it", "no sign that R moved"
+TOUCHING_R = ("pi", "board")
+"""Services whose knobs R may feel."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +32,12 @@ class Control:
 
     @property
     def text(self) -> str:
-        """As a reader is told it: `R did not move (p99 of R ± 0.2 ms)`."""
+        """As a reader is told it: `R did not move (p99 of R within ± 0.2 ms)`."""
+        quantity = self.claim.quantity
+        if self.verdict == MOVED:
+            return f"{self.verdict}: {quantity.name} {quantity.text(self.claim.difference, signed=True)}"
         reach = max(abs(self.claim.low), abs(self.claim.high))
-        return f"{self.verdict} ({self.claim.quantity.name} ± {self.claim.quantity.text(reach)})"
+        return f"{self.verdict} ({quantity.name} within ± {quantity.text(reach)})"
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Effect:
 
 @dataclass(frozen=True)
 class Level:
-    """The headline's value in one cell: none where it is not supported, `math.inf` where losses cut it."""
+    """The headline's value in one cell: none where it is not supported, infinite where losses cut it."""
 
     label: str
     summary: CellSummary
     quantity: Quantity
-    estimate: Estimate | None
+    interval: Interval | None
 
 
 @dataclass(frozen=True)
@@ -91,21 +91,55 @@ class Answer:
 def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> Answer:
     """The answer of a run."""
     question = headline.of(bundle)
-    effects = tuple(_ranked(_effects(bundle, question)))
+    claims, notes = compare.within(bundle)
+    names = labels.of_cells(bundle.cells)
+    effects = tuple(_ranked(_effects(claims, (names, names), (bundle, bundle), question)))
     levels = tuple(_levels(bundle, summaries, question))
     found = losses.of(bundle)
     sentence = _sentence(effects, levels, found)
-    return Answer(question, sentence, effects, levels, found, bundle.floor_us, ())
+    return Answer(question, sentence, effects, levels, found, bundle.floor_us, (*_assumed(question), *notes))
 
 
-def _effects(bundle: Bundle, question: Question) -> Iterator[Effect]:
-    names = labels.of_cells(bundle.cells)
+def of_comparison(found: Comparison) -> Answer:
+    """The answer of a comparison: B against A, with A's question."""
+    question = headline.of(found.a.bundle)
+    names = [
+        {
+            index: f"{side} ({label})" if len(chosen.cells) > 1 else side
+            for index, label in _labels(chosen.cells).items()
+        }
+        for side, chosen in (("A", found.a), ("B", found.b))
+    ]
+    bundles = found.a.bundle, found.b.bundle
+    effects = tuple(_ranked(_effects(found.claims, (names[0], names[1]), bundles, question)))
+    lost = tuple(own for bundle in dict.fromkeys(bundles) for own in losses.of(bundle))
+    notes = (*_assumed(question), *found.notes)
+    return Answer(question, _sentence(effects, (), lost), effects, (), lost, found.a.bundle.floor_us, notes)
+
+
+def _labels(cells: Sequence[Cell]) -> dict[int, str]:
+    return labels.of_cells(cells)
+
+
+def _assumed(question: Question) -> Iterator[str]:
+    if not question.recorded:
+        named = " and ".join(quantity.name for quantity in question.headlines)
+        yield f"the bundle does not say what its headline is; {named} is what such runs have today"
+
+
+def _effects(
+    claims: Sequence[Claim],
+    names: tuple[Mapping[int, str], Mapping[int, str]],
+    bundles: tuple[Bundle, Bundle],
+    question: Question,
+) -> Iterator[Effect]:
     by_cells: dict[tuple[int, int], list[Claim]] = {}
-    for claim in compare.arms(bundle, question.margin):
+    for claim in claims:
         by_cells.setdefault((claim.cells[0].index, claim.cells[1].index), []).append(claim)
-    for (a, b), claims in by_cells.items():
-        first = sorted(claims, key=lambda c: _rank(c.quantity, question.headlines))
-        yield Effect(names[a], names[b], first[0].cells, tuple(first), None)
+    for (a, b), own in by_cells.items():
+        first = sorted(own, key=lambda claim: _rank(claim.quantity, question.headlines))
+        control = None if _touches_r(bundles, first[0].cells) else _control(first)
+        yield Effect(names[0][a], names[1][b], first[0].cells, tuple(first), control)
 
 
 def _rank(quantity: Quantity, headlines: Sequence[Quantity]) -> int:
@@ -116,26 +150,116 @@ def _ranked(effects: Iterator[Effect]) -> list[Effect]:
     return sorted(effects, key=lambda e: (ORDER[e.headline.verdict], e.headline.difference))
 
 
+def _touches_r(bundles: tuple[Bundle, Bundle], cells: tuple[Cell, Cell]) -> bool:
+    """Whether what was varied may move R by right: another board, place, or knob at the Pi."""
+    felt = []
+    for bundle, cell in zip(bundles, cells, strict=True):
+        planned = next(entry for entry in bundle.plan["cells"] if entry["cell"] == cell.index)
+        knobs = [cell.knobs.get(service) for service in TOUCHING_R]
+        felt.append((cell.board, planned.get("placement") or bundle.document["placement"], knobs))
+    return felt[0] != felt[1]
+
+
+def _control(claims: Sequence[Claim]) -> Control | None:
+    """R moved if it is sure to, by more than matters in T; it did not if no interval reaches that far."""
+    of_t = {claim.statistic: claim.margin for claim in claims if claim.metric == "T"}
+    of_r = [claim for claim in claims if claim.metric == "R" and of_t.get(claim.statistic)]
+    if not of_r:
+        return None
+    moved = [claim for claim in of_r if claim.sure and abs(claim.difference) > of_t[claim.statistic]]
+    if moved:
+        return Control(MOVED, max(moved, key=lambda claim: abs(claim.difference) / of_t[claim.statistic]))
+    widest = max(of_r, key=lambda claim: max(abs(claim.low), abs(claim.high)) / of_t[claim.statistic])
+    reach = max(abs(widest.low), abs(widest.high))
+    return Control(STILL if reach <= of_t[widest.statistic] else UNSURE, widest)
+
+
 def _levels(bundle: Bundle, summaries: Sequence[CellSummary], question: Question) -> Iterator[Level]:
     names = labels.of_cells(bundle.cells)
     for summary in summaries:
         for quantity in question.headlines:
-            estimate = summary.estimates.get(quantity.metric, {}).get(quantity.statistic)
-            yield Level(names[summary.cell.index], summary, quantity, estimate)
+            yield Level(names[summary.cell.index], summary, quantity, summary.interval(quantity))
 
 
 def _sentence(effects: Sequence[Effect], levels: Sequence[Level], found: Sequence[Losses]) -> str:
-    told = [_told(effect) for effect in effects] or [_level(level) for level in levels if level.estimate]
-    lost, offered = sum(cell.lost for cell in found), sum(cell.offered for cell in found)
-    return "; ".join([*told, f"{lost:,} of {offered:,} cycles lost"]) + "."
+    told = list(_of_effects(effects)) if effects else list(_of_levels(levels))
+    return " ".join([*told, _of_losses(found)]) if told else "Nothing: no repetition counts."
+
+
+def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
+    """What is sure, arm by arm, then the arms that it cannot tell of, then whether the board was disturbed."""
+    for effect in effects:
+        if effect.headline.verdict != UNKNOWN:
+            yield _told(effect)
+    open_ = [effect for effect in effects if effect.headline.verdict == UNKNOWN]
+    if open_:
+        yield _open(open_, alone=len(open_) == len(effects))
+    for effect in effects:
+        if effect.control and effect.control.verdict == MOVED:
+            yield f"{_capital(_short(effect)[0])}: {effect.control.text}."
 
 
 def _told(effect: Effect) -> str:
-    claim = effect.headline
-    amount = f" by {abs(claim.percent[0]):.0f} %" if claim.percent and claim.sure else ""
-    return f"{effect.b} against {effect.a}: {claim.words}{amount} in the {claim.quantity.name}"
+    claim, (b, a) = effect.headline, _short(effect)
+    name, values = claim.quantity.name, f"{claim.quantity.text(claim.b)} against {claim.quantity.text(claim.a)}"
+    if claim.verdict == SAME:
+        return f"{_capital(b)}: {claim.words} as {a} in {name} ({values})."
+    than = f"{claim.verdict} than {a}" if claim.quantity.is_latency else f"{claim.verdict} than with {a}"
+    return f"{_capital(b)}: {than} in {name}, {values} ({_amount(claim)})."
+
+
+def _amount(claim: Claim) -> str:
+    if claim.percent:
+        value, low, high = (three_digits(x) for x in claim.percent)
+        return f"{value} % [{low}, {high}]"
+    interval = claim.quantity.interval(claim.low, claim.high)
+    return f"{claim.quantity.text(claim.difference, signed=True)}, 95 % interval {interval}"
+
+
+def _open(effects: Sequence[Effect], *, alone: bool) -> str:
+    claim, (_, a) = effects[0].headline, _short(effects[0])
+    named = ", ".join(_short(effect)[0] for effect in effects)
+    differences = [e.headline.detectable for e in effects if e.headline.detectable is not None]
+    could = f": this run could have found {claim.quantity.text(min(differences))}" if differences else ""
+    needed = [e.headline.repetitions for e in effects if e.headline.repetitions]
+    settle = f"; about {min(needed):,} repetitions would settle it" if needed else ""
+    why = f" ({claim.why})" if claim.why else ""
+    start = "Cannot tell" if alone else "It cannot tell"
+    differ = "differs" if len(effects) == 1 else "differ"
+    return f"{start} whether {named} {differ} from {a} in {claim.quantity.name}{why}{could}{settle}."
+
+
+def _short(effect: Effect) -> tuple[str, str]:
+    """B and A, less the conditions that both begin with."""
+    a, b = effect.a.split(", "), effect.b.split(", ")
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))
+    shared = min(len(list(same)), len(a) - 1, len(b) - 1)
+    return ", ".join(b[shared:]), ", ".join(a[shared:])
+
+
+def _of_levels(levels: Sequence[Level]) -> Iterator[str]:
+    by_label: dict[str, list[str]] = {}
+    for level in levels:
+        by_label.setdefault(level.label, []).append(_level(level))
+    yield from (f"{_capital(label)}: {', '.join(told)}." for label, told in by_label.items())
 
 
 def _level(level: Level) -> str:
-    value = level.estimate.value_us if level.estimate else math.inf
-    return f"{level.label}: {level.quantity.name} {level.quantity.text(value)}"
+    quantity, found = level.quantity, level.interval
+    if found is None:
+        return f"{quantity.name} not supported by so few cycles"
+    sure = "" if found.low is None or found.high is None else f" {quantity.bounds(found.low, found.high)}"
+    return f"{quantity.name} {quantity.text(found.value)}{sure}"
+
+
+def _of_losses(found: Sequence[Losses]) -> str:
+    lost, offered = sum(cell.lost for cell in found), sum(cell.offered for cell in found)
+    aside = sum(cell.set_aside_lost for cell in found)
+    words = f"{lost:,} of {offered:,} cycles were lost" if lost else f"None of {offered:,} cycles was lost"
+    silent = sum(cell.silent for cell in found)
+    words += f"; {silent} repetitions answered nothing" if silent else ""
+    return words + (f"; {aside:,} more in repetitions that were set aside." if aside else ".")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -18,6 +18,7 @@ from analysis.distribution import Floats, Integers
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 MINIMUM_REPETITIONS = 3
+BELOW = float(stats.norm.cdf(-1))
 
 
 def resample(repetitions: int, seed: tuple[int, ...]) -> Integers:
@@ -31,15 +32,27 @@ def interval(
     value: Floats, replicates: Floats, repetitions: int, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
     """The interval of this confidence around `value` (…) from `replicates` (RESAMPLES, …)."""
-    t = float(stats.t.ppf((1 + confidence) / 2, repetitions - 1))
-    width = t * math.sqrt(repetitions / (repetitions - 1)) * replicates.std(axis=0)
+    width = _factor(repetitions, confidence) * replicates.std(axis=0)
     return value - width, value + width
+
+
+def _factor(repetitions: int, confidence: float) -> float:
+    """How many standard deviations of the replicates the interval reaches to either side."""
+    t = float(stats.t.ppf((1 + confidence) / 2, repetitions - 1))
+    return t * math.sqrt(repetitions / (repetitions - 1))
 
 
 def positive_interval(
     value: Floats, replicates: Floats, repetitions: int, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """`interval` on the logarithm, as suits a latency: never below 0, and longer towards the tail."""
+    """`interval` on the logarithm, as suits a latency: never below 0, and longer towards the tail.
+
+    Where losses make some replicates infinite there is no upper limit, and the lower one follows from the distance of
+    the value to the replicates' 15.87th percentile, one standard deviation of a normal distribution below its middle.
+    """
+    if np.isinf(replicates).any():
+        spread = value / np.quantile(replicates, BELOW, axis=0, method="lower")
+        return value / spread ** _factor(repetitions, confidence), np.full_like(value, np.inf)
     if np.min(replicates) <= 0:
         low, high = interval(value, replicates, repetitions, confidence)
         return np.maximum(low, 0), high

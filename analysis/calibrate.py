@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import signal
 
-from analysis import bootstrap, compare, inference, sequential
-from analysis.compare import METRICS, SAME, SLOWER, UNKNOWN
+from analysis import bootstrap, conclusion, headline, inference, measures, sequential
+from analysis.bundle import Cell
+from analysis.conclusion import SAME, SLOWER, UNKNOWN
+from analysis.cycles import Outcomes
 from analysis.distribution import Distribution, Floats, Integers, of_samples
-from analysis.headline import MARGIN
+from analysis.headline import Question
 from analysis.inference import Sides
+from analysis.measures import Measure, Side
 from analysis.quantity import Quantity
 from analysis.sequential import Headline, Rule
 from analysis.tables import Grid
@@ -23,9 +26,14 @@ from schema.looks import USUAL_REPETITIONS, looks
 
 SHIFTS_US = (200, 500, 1000)
 CYCLES = 100
-PRECISION = 0.1
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATISTICS = ("avg", *QUANTILES)
+PRECISION = 0.1
+CELL = Cell(0, "1", "", 20, 0, "model", None, {}, CYCLES)
+SHOWN = ("O.p99", "T.avg", "T.p50", "T.p90", "T.p99")
+CASES = (((3, 4), 1), ((4, 4), 1), ((5, 5), 1), ((10, 10), 1), ((20, 20), 1), ((5, 5), 4), ((10, 10), 4))
+"""Repetitions of A and B, and cells, of 14 statistics each."""
+DEADLINE_US = 10_000
 
 
 @dataclass(frozen=True)
@@ -60,25 +68,29 @@ HOSTS = (
 )
 
 
-def false_alarms(noise: Noise, repetitions: int, cells: int, splits: int, seed: int = 1) -> float:
-    """The share of A/A comparisons of `cells` cells with any verdict `faster` or `slower` in them."""
-    rng = np.random.default_rng((seed, repetitions, cells))
-    alarms = [_any_verdict([_sides(noise, rng, repetitions, 0) for _ in range(cells)]) for _ in range(splits)]
+def false_alarms(noise: Noise, sizes: tuple[int, int], cells: int, splits: int, seed: int = 1) -> float:
+    """The share of A/A comparisons of `cells` cells, `sizes` repetitions of A and B, with anything sure in them."""
+    rng = np.random.default_rng((seed, *sizes, cells))
+    alarms = [_any_sure([_pair(noise, rng, sizes, 0) for _ in range(cells)]) for _ in range(splits)]
     return float(np.mean(alarms))
 
 
-def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: int = 1) -> Floats:
-    """(4,): the share of comparisons that call B slower in avg, p50, p90 and p99 of T, when it is by `shift_us`."""
+def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: int = 1) -> dict[str, float]:
+    """The share of comparisons that call B slower, by quantity, when all of T and O is by `shift_us`."""
     rng = np.random.default_rng((seed, repetitions, int(shift_us)))
-    found = [inference.differences([_sides(noise, rng, repetitions, shift_us)], (seed,))[0] for _ in range(splits)]
-    return np.asarray(np.mean([own.low_us[: len(STATISTICS)] > 0 for own in found], axis=0))
+    found: dict[str, list[bool]] = {}
+    for _ in range(splits):
+        pair = _pair(noise, rng, (repetitions, repetitions), shift_us)
+        for measure, result in zip(pair, inference.judge([_sides(pair)], (seed,))[0], strict=True):
+            found.setdefault(str(measure.quantity), []).append(result.sure and result.t > 0)
+    return {name: float(np.mean(sure)) for name, sure in found.items()}
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Stopped:
     """What became of many runs with PRECISION: shares of runs, and repetitions of each arm, on average.
 
-    `alarms` counts runs with any verdict `faster` or `slower` in any statistic, `slower` those with it in the headline.
+    `alarms` counts runs with anything sure in any statistic, `slower` those with it in the headline.
     """
 
     alarms: float
@@ -87,30 +99,33 @@ class Outcome:
     repetitions: float
 
 
-def sequences(noise: Noise, headline: tuple[str, str], shift_us: float, runs: int, seed: int = 1) -> Outcome:
+def sequences(noise: Noise, quantity: Quantity, shift_us: float, runs: int, seed: int = 1) -> Stopped:
     """Many runs of two arms, B slower by `shift_us`, each looked at as `PRECISION=10%` has it, up to 40 repetitions."""
     rng = np.random.default_rng((seed, int(shift_us)))
     rule = Rule(PRECISION, looks(USUAL_REPETITIONS))
-    column = METRICS.index(headline[0]) * len(STATISTICS) + STATISTICS.index(headline[1])
     outcomes = [
-        _sequence(_sides(noise, rng, rule.most, shift_us), rule, Quantity(*headline), column) for _ in range(runs)
+        _sequence((noise.draw(rng, rule.most), noise.draw(rng, rule.most, shift_us)), rule, quantity)
+        for _ in range(runs)
     ]
-    return Outcome(*np.mean(outcomes, axis=0))
+    return Stopped(*np.mean(outcomes, axis=0))
 
 
-def _sequence(sides: Sides, rule: Rule, headline: Quantity, column: int) -> tuple[bool, bool, bool, int]:
+def _sequence(
+    drawn: tuple[tuple[Integers, Integers], tuple[Integers, Integers]], rule: Rule, quantity: Quantity
+) -> tuple[bool, bool, bool, int]:
     """(any alarm, headline slower, headline the same, repetitions) of one run."""
+    question = Question("", (quantity,), headline.MARGIN, recorded=True)
     for look in rule.looks:
-        a, b = sides.a[: look.repetitions], sides.b[: look.repetitions]
-        found = inference.differences([Sides(a, b)], (1,), look.share)[0]
-        low, high = found.low_us, found.high_us
-        value = float(a[:, column].mean())
-        verdict = compare.verdict(float(low[column]), float(high[column]), MARGIN * value)
-        settled = None if verdict == UNKNOWN else verdict
-        width = float(high[column] - low[column]) / 2 / value
-        if sequential.decide([Headline("B", headline, settled, width)], rule, look.repetitions).stop:
+        a, b = (side(t[: look.repetitions], r[: look.repetitions]) for t, r in drawn)
+        pair = measures.of_sides(a, b)
+        results = inference.judge([_sides(pair, (quantity,))], (1,), look.share)[0]
+        at = next(j for j, measure in enumerate(pair) if measure.quantity == quantity)
+        claim = conclusion.claim((CELL, CELL), pair[at], results[at], look.repetitions, question)
+        settled = None if claim.verdict == UNKNOWN else claim.verdict
+        width = (claim.high - claim.low) / 2 / claim.a
+        if sequential.decide([Headline("B", quantity, settled, width)], rule, look.repetitions).stop:
             break
-    return bool(np.any((low > 0) | (high < 0))), verdict == SLOWER, verdict == SAME, look.repetitions
+    return any(result.sure for result in results), claim.verdict == SLOWER, claim.verdict == SAME, look.repetitions
 
 
 def coverage(noise: Noise, repetitions: int, runs: int, seed: int = 1) -> Floats:
@@ -130,29 +145,29 @@ def coverage(noise: Noise, repetitions: int, runs: int, seed: int = 1) -> Floats
 
 def tables(splits: int) -> list[Grid]:
     """False alarms, power and coverage for each host and number of repetitions."""
-    return [_false_alarm_table(splits), _power_table(splits // 2), _coverage_table(splits // 2), sequence_table(splits)]
+    return [_false_alarm_table(splits), _power_table(splits // 5), _coverage_table(splits // 2), sequence_table(splits)]
 
 
 def _false_alarm_table(splits: int) -> Grid:
     rows = tuple(
-        (noise.name, str(repetitions), *(f"{false_alarms(noise, repetitions, cells, splits):.1%}" for cells in (1, 4)))
+        (noise.name, f"{a} against {b}", str(cells), f"{false_alarms(noise, (a, b), cells, splits):.1%}")
         for noise in HOSTS
-        for repetitions in (5, 10)
+        for (a, b), cells in CASES
     )
-    header = ("host", "repetitions a side", "1 cell (12 statistics)", "4 cells (48 statistics)")
-    return Grid(f"False alarms: {splits} A/A comparisons each, any verdict in any statistic", header, 2, rows)
+    header = ("host", "repetitions", "cells", "any verdict")
+    return Grid(f"False alarms: {splits} A/A comparisons each, any verdict in any statistic", header, 3, rows)
 
 
 def _power_table(splits: int) -> Grid:
     rows = tuple(
-        (noise.name, str(repetitions), f"{shift / 1000:g} ms", *(f"{found:.0%}" for found in rates))
+        (noise.name, str(repetitions), f"{shift / 1000:g} ms", *(f"{found[name]:.0%}" for name in SHOWN))
         for noise in HOSTS
         for repetitions in (5, 10)
         for shift in SHIFTS_US
-        for rates in [power(noise, repetitions, shift, splits)]
+        for found in [power(noise, repetitions, shift, splits)]
     )
-    header = ("host", "repetitions a side", "true shift of T", *STATISTICS)
-    return Grid(f"Found: share of {splits} comparisons that call B slower, by statistic of T", header, 3, rows)
+    header = ("host", "repetitions a side", "true shift", *SHOWN)
+    return Grid(f"Found: share of {splits} comparisons that call B slower", header, 3, rows)
 
 
 def _coverage_table(runs: int) -> Grid:
@@ -168,12 +183,12 @@ def _coverage_table(runs: int) -> Grid:
 def sequence_table(runs: int) -> Grid:
     """False alarms and expected number of repetitions with PRECISION=10%."""
     rows = tuple(
-        (noise.name, Quantity(*headline).name, f"{shift / 1000:g} ms" if shift else "none", f"{own.alarms:.1%}",
+        (noise.name, quantity.name, f"{shift / 1000:g} ms" if shift else "none", f"{own.alarms:.1%}",
          f"{own.slower:.0%}", f"{own.same:.0%}", f"{own.repetitions:.1f}")
         for noise in HOSTS
-        for headline in (("T", "p50"), ("O", "p99"))
+        for quantity in (Quantity("T", "p50"), Quantity("O", "p99"))
         for shift in (0, 500)
-        for own in [sequences(noise, headline, shift, runs)]
+        for own in [sequences(noise, quantity, shift, runs)]
     )  # fmt: skip
     header = ("host", "headline", "true shift of T", "any faster or slower", "slower", "the same", "repetitions")
     at = ", ".join(str(look.repetitions) for look in looks(USUAL_REPETITIONS))
@@ -182,19 +197,36 @@ def sequence_table(runs: int) -> Grid:
     )
 
 
-def _any_verdict(pairs: Sequence[Sides]) -> bool:
-    found = inference.differences(pairs, (1,))
-    return any(bool(np.any((own.low_us > 0) | (own.high_us < 0))) for own in found)
+def _any_sure(pairs: Sequence[Sequence[Measure]]) -> bool:
+    return any(result.sure for own in inference.judge([_sides(pair) for pair in pairs], (1,)) for result in own)
 
 
-def _sides(noise: Noise, rng: np.random.Generator, repetitions: int, shift_us: float) -> Sides:
-    return Sides(_by_repetition(*noise.draw(rng, repetitions)), _by_repetition(*noise.draw(rng, repetitions, shift_us)))
+def _pair(noise: Noise, rng: np.random.Generator, sizes: tuple[int, int], shift_us: float) -> list[Measure]:
+    """What is compared of two cells drawn from one host, B's by `shift_us` later."""
+    return measures.of_sides(side(*noise.draw(rng, sizes[0])), side(*noise.draw(rng, sizes[1], shift_us)))
 
 
-def _by_repetition(t: Integers, r: Integers) -> Floats:
-    """(R, 12): avg, p50, p90 and p99 of T, R and O for each repetition."""
-    columns = [(own.mean(axis=1), *np.quantile(own, list(QUANTILES.values()), axis=1)) for own in (t, r, t - r)]
-    return np.stack([column for metric in columns for column in metric], axis=1)
+def side(t: Integers, r: Integers) -> Side:
+    """T and R in µs, both (repetitions, cycles), each answered; the deadline is missed above `DEADLINE_US`."""
+    missed = t > DEADLINE_US
+    none = np.zeros(len(t), dtype=np.int64)
+    bursts = np.array([_longest(row) for row in missed])
+    outcomes = Outcomes(np.full(len(t), t.shape[1]), none, missed.sum(axis=1), none, bursts)
+    return Side({"T": of_samples(t), "R": of_samples(r), "O": of_samples(t - r)}, outcomes)
+
+
+def _longest(flags: Integers) -> int:
+    return max((len(run) for run in "".join("x" if flag else " " for flag in flags).split()), default=0)
+
+
+def _sides(pair: Sequence[Measure], headlines: Sequence[Quantity] = headline.CONTENTION) -> Sides:
+    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in pair]
+    return Sides(
+        np.stack([measure.scores_a for measure in pair], axis=1),
+        np.stack([measure.scores_b for measure in pair], axis=1),
+        np.array([measure.quantum for measure in pair]),
+        np.array(families),
+    )
 
 
 def _statistics(distribution: Distribution, weights: Integers) -> Floats:

@@ -1,98 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares two bundles, or two parts of one: B is faster than A, slower, the same within a margin, or cannot tell.
 
-A statistic is taken of each repetition, since cycles inside one are not independent, and averaged over repetitions;
-`inference` judges all the differences together. A verdict is read off the interval of B − A: within the margin it is
-`the same`; beyond 0 `faster` or `slower`; anything else `cannot tell`.
+`measures` has what is compared, `inference` judges all of it together, the headline first, and `conclusion` says what a
+reader may conclude. Arms of one run are compared by the repetitions that ran side by side (`blocks`).
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis import comparability, cycles, inference, sequential
+from analysis import blocks, comparability, conclusion, cycles, headline, inference, measures, sequential
 from analysis.bundle import Bundle, BundleError, Cell
-from analysis.distribution import Distribution, Floats
-from analysis.headline import MARGIN
-from analysis.inference import Sides
-from analysis.quantity import Quantity, three_digits
+from analysis.conclusion import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
+from analysis.distribution import CLUSTERS
+from analysis.headline import Question
+from analysis.inference import UNTESTED, Result, Sides
+from analysis.measures import Measure, Side
+from analysis.quantity import Quantity
 from analysis.selection import Selection, pair
-from analysis.statistics import PERCENTILES, supported
 
-METRICS = ("T", "R", "O")
-STATISTICS: Mapping[str, Callable[..., Floats]] = {
-    "avg": Distribution.means,
-    **{name: partial(Distribution.quantiles, q=PERCENTILES[name]) for name in ("p50", "p90", "p99")},
-}
-FASTER, SLOWER, MORE, FEWER, SAME, UNKNOWN = "faster", "slower", "more", "fewer", "the same", "cannot tell"
-"""Verdicts on B: `more` and `fewer` are those on shares and bursts, where less is better."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """What can be said of one statistic: A's and B's value, B − A with its interval, and how sure it is.
-
-    Values, interval, margin and `detectable` are in the quantity's unit (µs, %, cycles); a side that losses cut is
-    `math.inf`. The interval holds together with all others of its family. `sure` means that A and B differ at all;
-    `verdict` is what a reader may conclude, and `why` the reason where that is not plain. `detectable` is the smallest
-    difference that these repetitions would have shown in four of five runs, `repetitions` about how many a side would
-    settle it: none where unknown or where it is settled.
-    """
-
-    cells: tuple[Cell, Cell]
-    quantity: Quantity
-    a: float
-    b: float
-    low: float
-    high: float
-    p: float
-    sure: bool
-    cliffs_delta: float
-    margin: float
-    verdict: str
-    why: str = ""
-    headline: bool = False
-    detectable: float | None = None
-    repetitions: int | None = None
-
-    @property
-    def metric(self) -> str:
-        """T, R, O, lost or missed."""
-        return self.quantity.metric
-
-    @property
-    def statistic(self) -> str:
-        """`avg`, `p50`, …, `share_percent`, `burst`."""
-        return self.quantity.statistic
-
-    @property
-    def difference(self) -> float:
-        """B − A; infinite where one side is cut, and 0 where both are."""
-        return 0.0 if self.a == self.b else self.b - self.a
-
-    @property
-    def cut(self) -> bool:
-        """Whether losses cut either side."""
-        return math.isinf(self.a) or math.isinf(self.b)
-
-    @property
-    def percent(self) -> tuple[float, float, float] | None:
-        """(difference, low, high) in % of A; none where A is nothing or either side is cut."""
-        if self.cut or not self.a or not self.quantity.is_latency:
-            return None
-        return 100 * self.difference / self.a, 100 * self.low / self.a, 100 * self.high / self.a
-
-    @property
-    def words(self) -> str:
-        """The verdict as a reader is told it: `the same within 5 %`."""
-        if self.verdict != SAME:
-            return self.verdict
-        if not self.quantity.is_latency:
-            return f"{SAME} within {three_digits(self.margin)} {self.quantity.points}"
-        return f"{SAME} within {three_digits(100 * self.margin / self.a) if self.a else '0'} %"
+__all__ = ["FASTER", "FEWER", "MORE", "SAME", "SLOWER", "UNKNOWN", "Claim", "Comparison", "arms", "compare"]
 
 
 @dataclass(frozen=True)
@@ -107,108 +35,161 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class _Measured:
-    """A pair of cells with its statistics' names (J,) and values by repetition."""
+class _Pair:
+    """A pair of cells, what is compared of it, and which repetitions the test may relabel, by their place (R,)."""
 
     cells: tuple[Cell, Cell]
-    names: tuple[tuple[str, str], ...]
-    sides: Sides
+    measures: tuple[Measure, ...]
+    chosen: tuple[list[int], list[int]]
+    repetitions: tuple[int, int]
+    one_run: bool
+
+    @property
+    def left_out(self) -> int:
+        """Repetitions that ran beside none of the other arm."""
+        return sum(self.repetitions) - sum(map(len, self.chosen))
+
+    @property
+    def testable(self) -> bool:
+        """Whether there is anything to test."""
+        return bool(self.measures) and min(map(len, self.chosen)) >= measures.LEAST
 
 
-def compare(a: Selection, b: Selection, *, margin: float = MARGIN, force: bool = False) -> Comparison:
-    """Judges B against A; raises `BundleError` where they are not comparable, unless forced."""
+def compare(a: Selection, b: Selection, *, margin: float | None = None, force: bool = False) -> Comparison:
+    """Judges B against A; raises `BundleError` where they are not comparable, unless forced.
+
+    The headlines are those of A's plan, and so is the margin unless given.
+    """
     pairs = pair(a, b)
     if (obstacles := comparability.obstacles(a, b, pairs)) and not force:
         reasons = "; ".join(obstacles)
         raise BundleError(f"{a.text} and {b.text} are not comparable: {reasons}; --force compares them anyway")
-    measured = _measured(a.bundle, b.bundle, pairs)
-    if not measured:
-        raise BundleError(f"{a.text} and {b.text}: nothing to compare; each needs 2 counted repetitions with answers")
-    claims = _judged(a.bundle, b.bundle, measured, margin)
+    read = [_pair(a.bundle, b.bundle, cells) for cells in pairs]
+    if not any(own.measures for own in read):
+        raise BundleError(f"{a.text} and {b.text}: nothing to compare; each needs {measures.LEAST} counted repetitions")
+    claims = _judged(a.bundle, b.bundle, read, _question(a.bundle, margin))
     differences = tuple(obstacles + comparability.changes(a, b, pairs))
-    return Comparison(a, b, claims, differences, tuple(_notes(a, b, measured)))
+    return Comparison(a, b, claims, differences, tuple(_notes(a, b, read)))
 
 
-def arms(bundle: Bundle, margin: float = MARGIN) -> tuple[Claim, ...]:
+def arms(bundle: Bundle, margin: float | None = None) -> tuple[Claim, ...]:
+    """The claims of `within`."""
+    return within(bundle, margin)[0]
+
+
+def within(bundle: Bundle, margin: float | None = None) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
     """Every further arm of a bundle against the first one at the same scenario, interval and QoS; none without arms.
 
-    All are judged together. That they share the first arm makes the intervals wider than need be, if anything (Šidák
-    1967).
+    Claims, and what a reader must know beside them. All are judged together. That they share the first arm makes the
+    intervals wider than need be, if anything (Šidák 1967).
     """
     first: dict[tuple[str, int, int], Cell] = {}
     pairs = []
     for cell in bundle.cells:
         own = first.setdefault((cell.scenario, cell.interval_ms, cell.qos), cell)
-        if own is not cell and own.board == cell.board:
+        if own is not cell:
             pairs.append((own, cell))
-    return _judged(bundle, bundle, _measured(bundle, bundle, pairs), margin)
+    sides: dict[int, Side] = {}
+    read = [_pair(bundle, bundle, cells, sides) for cells in pairs]
+    return _judged(bundle, bundle, read, _question(bundle, margin)), tuple(_caveats(read))
 
 
-def _measured(a: Bundle, b: Bundle, pairs: Sequence[tuple[Cell, Cell]]) -> list[_Measured]:
-    return [own for cells in pairs if (own := _measure(a, b, cells)).names]
+def _question(bundle: Bundle, margin: float | None) -> Question:
+    question = headline.of(bundle)
+    return question if margin is None else replace(question, margin=margin)
 
 
-def _judged(a: Bundle, b: Bundle, measured: Sequence[_Measured], margin: float) -> tuple[Claim, ...]:
-    if not measured:
-        return ()
+def _pair(a: Bundle, b: Bundle, cells: tuple[Cell, Cell], known: dict[int, Side] | None = None) -> _Pair:
+    """What is compared of two cells; sides already `known` by their cell are not read again."""
+    known = {} if known is None else known
+    side_a = (
+        known.setdefault(cells[0].index, _side(a, cells[0])) if cells[0].index not in known else known[cells[0].index]
+    )
+    side_b = _side(b, cells[1])
+    one_run = a.folder.resolve() == b.folder.resolve()
+    repetitions = side_a.repetitions, side_b.repetitions
+    everything = [*range(repetitions[0])], [*range(repetitions[1])]
+    beside = one_run and max(repetitions) <= CLUSTERS and cells[0] != cells[1]
+    chosen = _beside(a, cells) if beside else everything
+    return _Pair(cells, tuple(measures.of_sides(side_a, side_b)), chosen, repetitions, beside)
+
+
+def _side(bundle: Bundle, cell: Cell) -> Side:
+    return measures.of_cycles(cycles.read(bundle, cell), bundle.deadline_ms(cell))
+
+
+def _beside(bundle: Bundle, cells: tuple[Cell, Cell]) -> tuple[list[int], list[int]]:
+    """The places of the repetitions that form blocks."""
+    places = [{number: place for place, number in enumerate(sorted(_numbers(bundle, cell)))} for cell in cells]
+    found = blocks.of(bundle, *cells)
+    return [places[0][of_a] for of_a, _ in found], [places[1][of_b] for _, of_b in found]
+
+
+def _numbers(bundle: Bundle, cell: Cell) -> list[int]:
+    return [r.repetition for r in bundle.repetitions if r.counted and r.cell == cell.index]
+
+
+def _judged(a: Bundle, b: Bundle, read: Sequence[_Pair], question: Question) -> tuple[Claim, ...]:
+    """The claims of every pair, tested together."""
+    tested = iter(_tested(a, b, [own for own in read if own.testable], question.headlines))
+    claims = []
+    for own in read:
+        results = next(tested) if own.testable else [UNTESTED] * len(own.measures)
+        fewest = min(map(len, own.chosen))
+        for measure, result in zip(own.measures, results, strict=True):
+            claims.append(conclusion.claim(own.cells, measure, result, fewest, question))
+    return tuple(conclusion.guarded(claims))
+
+
+def _tested(a: Bundle, b: Bundle, pairs: Sequence[_Pair], headlines: Sequence[Quantity]) -> list[list[Result]]:
+    if not pairs:
+        return []
+    swap = all(own.one_run for own in pairs) and inference.blocks_suffice([len(own.chosen[0]) for own in pairs])
     seed = tuple(sorted(int(bundle.plan["seed"]) for bundle in (a, b)))
-    found = inference.differences([own.sides for own in measured], seed, min(map(sequential.share, (a, b))))
-    return tuple(claim for own, of in zip(measured, found, strict=True) for claim in _claims(own, of, margin))
+    sides = [_sides(own, headlines) for own in pairs]
+    blocked = [replace(own, paired=swap and inference.blocks_differ(own.a, own.b)) for own in sides]
+    return inference.judge(blocked, seed, min(map(sequential.share, (a, b))))
 
 
-def _measure(a: Bundle, b: Bundle, cells: tuple[Cell, Cell]) -> _Measured:
-    """Every statistic that both sides support, for each repetition."""
-    cycles_a, cycles_b = cycles.read(a, cells[0]), cycles.read(b, cells[1])
-    names, columns_a, columns_b = [], [], []
-    for metric in METRICS:
-        of_a, of_b = cycles_a.latencies(metric), cycles_b.latencies(metric)
-        if of_a is None or of_b is None or min(len(of_a.repetitions), len(of_b.repetitions)) < 2:
-            continue
-        for name, statistic in STATISTICS.items():
-            if name not in PERCENTILES or supported(PERCENTILES[name], min(of_a.total, of_b.total)):
-                names.append((metric, name))
-                columns_a.append(statistic(of_a, weights=of_a.each()))
-                columns_b.append(statistic(of_b, weights=of_b.each()))
-    if not names:
-        return _Measured(cells, (), Sides(np.empty((0, 0)), np.empty((0, 0))))
-    return _Measured(cells, tuple(names), Sides(np.stack(columns_a, axis=1), np.stack(columns_b, axis=1)))
+def _sides(own: _Pair, headlines: Sequence[Quantity]) -> Sides:
+    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in own.measures]
+    return Sides(
+        np.stack([measure.scores_a[own.chosen[0]] for measure in own.measures], axis=1),
+        np.stack([measure.scores_b[own.chosen[1]] for measure in own.measures], axis=1),
+        np.array([measure.quantum for measure in own.measures]),
+        np.array(families),
+    )
 
 
-def _claims(own: _Measured, found: inference.Differences, margin: float) -> Iterator[Claim]:
-    for j, (metric, statistic) in enumerate(own.names):
-        a, b = own.sides.a[:, j], own.sides.b[:, j]
-        low, high, limit = float(found.low_us[j]), float(found.high_us[j]), margin * abs(float(a.mean()))
-        yield Claim(
-            cells=own.cells,
-            quantity=Quantity(metric, statistic),
-            a=float(a.mean()),
-            b=float(b.mean()),
-            low=low,
-            high=high,
-            p=float(found.p[j]),
-            sure=low > 0 or high < 0,
-            cliffs_delta=inference.cliffs_delta(a, b),
-            margin=limit,
-            verdict=verdict(low, high, limit),
-        )
-
-
-def verdict(low: float, high: float, margin: float) -> str:
-    """What an interval of B − A says, where less is better and `margin` does not matter."""
-    if max(-low, high) <= margin:
-        return SAME
-    return FASTER if high < 0 else SLOWER if low > 0 else UNKNOWN
-
-
-def _notes(a: Selection, b: Selection, measured: Sequence[_Measured]) -> Iterator[str]:
+def _notes(a: Selection, b: Selection, read: Sequence[_Pair]) -> Iterator[str]:
     if a.bundle.folder.resolve() != b.bundle.folder.resolve():
         yield (
             "A and B are separate runs: whatever else changed on the host between them is part of the difference; "
             "arms of one run are interleaved and share it"
         )
-    if inference.rarest([own.sides for own in measured]) > inference.PROMISED:
-        fewest = min(min(len(own.sides.a), len(own.sides.b)) for own in measured)
+    yield from _caveats(read)
+
+
+def _caveats(read: Sequence[_Pair]) -> Iterator[str]:
+    """What keeps pairs of cells from a verdict, or repetitions out of the test."""
+    if not read:
+        return
+    if left_out := sum(own.left_out for own in read):
         yield (
-            f"{fewest} repetitions are too few for any verdict on {len(measured)} pairs of cells: "
+            f"{left_out} repetitions ran beside none of the other arm (run again later, or refused) and have no part "
+            "in the test: a host that drifts would look like a difference"
+        )
+    tested = [own for own in read if own.testable]
+    few = len(tested) < len(read) or (tested and not _possible(tested))
+    if few:
+        fewest = min(min(map(len, own.chosen)) for own in read)
+        yield (
+            f"{fewest} repetitions are too few for any verdict on {len(read)} pairs of cells: "
             "set REPETITIONS=10, or pick one cell with #interval_ms=…"
         )
+
+
+def _possible(pairs: Sequence[_Pair]) -> bool:
+    if all(own.one_run for own in pairs) and inference.blocks_suffice([len(own.chosen[0]) for own in pairs]):
+        return True
+    return inference.rarest_of([(len(own.chosen[0]), len(own.chosen[1])) for own in pairs]) <= inference.PROMISED

@@ -21,6 +21,20 @@ MISSING = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
+class Outcomes:
+    """Of each repetition (R,): cycles offered, lost, and without an answer by the deadline; the most in a row of both.
+
+    Above `distribution.CLUSTERS` repetitions, neighbours are taken together as they are for latencies.
+    """
+
+    offered: Integers
+    lost: Integers
+    missed: Integers
+    lost_burst: Integers
+    missed_burst: Integers
+
+
+@dataclass(frozen=True)
 class Misses:
     """Cycles without an answer `deadline_ms` after their intended time, and the most of them in a row."""
 
@@ -42,8 +56,8 @@ class Cycles:
     latencies_us: dict[str, Integers]
     rows: dict[str, int]
 
-    def latencies(self, metric: str) -> Distribution | None:
-        """The distribution of a metric over answered cycles; none where there are no samples of it."""
+    def latencies(self, metric: str) -> Distribution:
+        """The distribution of a metric over the cycles offered, lost ones last."""
         return distribution.of_values(self.latencies_us[metric], self.repetition, MISSING)
 
     def variation(self, metric: str) -> tuple[Integers, Integers]:
@@ -69,12 +83,34 @@ class Cycles:
             total += int((answered > earliest_after).sum())
         return total
 
+    def outcomes(self, deadline_ms: int) -> Outcomes:
+        """What became of the cycles; one missed that was not answered within `deadline_ms` of when it was due."""
+        from_intended = self.latencies_us["T_intended"]
+        lost = from_intended == MISSING
+        missed = lost | (from_intended > 1000 * deadline_ms)
+        if not len(missed):
+            return Outcomes(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
+        starts = distribution.clusters(self.repetition)
+        sizes = np.diff(np.append(starts, len(missed)))
+        counts = [np.add.reduceat(flags.astype(np.int64), starts) for flags in (lost, missed)]
+        return Outcomes(sizes, *counts, *(self._bursts(flags, starts) for flags in (lost, missed)))
+
     def misses(self, deadline_ms: int) -> Misses:
         """Cycles answered later than `deadline_ms` after the intended time, or never."""
-        from_intended = self.latencies_us["T_intended"]
-        missed = (from_intended == MISSING) | (from_intended > 1000 * deadline_ms)
-        longest = max((_longest_run(own) for own in self._by_repetition(missed)), default=0)
-        return Misses(deadline_ms, int(missed.sum()), longest)
+        outcomes = self.outcomes(deadline_ms)
+        return Misses(deadline_ms, int(outcomes.missed.sum()), int(np.max(outcomes.missed_burst, initial=0)))
+
+    def _bursts(self, flags: npt.NDArray[np.bool_], starts: Integers) -> Integers:
+        """(R,): the longest run of true in each cluster; none reaches across two repetitions."""
+        before = np.concatenate([[False], flags[:-1] & (self.repetition[1:] == self.repetition[:-1])])
+        first = np.flatnonzero(flags & ~before)
+        if not len(first):
+            return np.zeros(len(starts), dtype=np.int64)
+        after = np.concatenate([before[1:] & flags[1:], [False]])
+        lengths = np.flatnonzero(flags & ~after) - first + 1
+        longest = np.zeros(len(starts), dtype=np.int64)
+        np.maximum.at(longest, np.searchsorted(starts, first, side="right") - 1, lengths)
+        return longest
 
     def _by_repetition(self, values: npt.NDArray[np.generic]) -> list[npt.NDArray[np.generic]]:
         return np.split(values, np.flatnonzero(np.diff(self.repetition)) + 1)
@@ -86,7 +122,7 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
     key = [pl.col(name) == getattr(cell, name) for name in CELL_KEY]
     rows = (
         bundle.samples.filter(*key, ~pl.col("warmup"), pl.col("repetition").is_in(counted))
-        .select("repetition", "sequence", *TIMES, **_latencies(), status=pl.col("status").cast(pl.Categorical))
+        .select("repetition", "sequence", **_times(), **_latencies(), status=pl.col("status").cast(pl.Categorical))
         .collect(engine="streaming")
     )
     statuses = dict(rows["status"].cast(pl.String).value_counts().iter_rows())
@@ -103,9 +139,17 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
     )
 
 
+def _times() -> dict[str, pl.Expr]:
+    """The times in ns; word of a board's failure is received, but is no answer."""
+    return {
+        "intended_ns": pl.col("intended_ns"),
+        "received_ns": pl.when(pl.col("t_us").is_not_null()).then(pl.col("received_ns")),
+    }
+
+
 def _latencies() -> dict[str, pl.Expr]:
     """Whole µs of each metric; null where there was no answer."""
-    from_intended = (pl.col("received_ns") - pl.col("intended_ns") + 500) // 1000
+    from_intended = (_times()["received_ns"] - pl.col("intended_ns") + 500) // 1000
     return {"T": pl.col("t_us"), "R": pl.col("r_us"), "O": pl.col("o_us"), "T_intended": from_intended}
 
 
@@ -114,9 +158,3 @@ def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
     step = rows.select("repetition", "sequence").select(pl.all().diff())
     ordered = (step["repetition"] > 0) | ((step["repetition"] == 0) & (step["sequence"] > 0))
     return rows if ordered.all() else rows.sort("repetition", "sequence")
-
-
-def _longest_run(flags: npt.NDArray[np.generic]) -> int:
-    """The longest run of true in `flags` (N,)."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
-    return int(np.max(edges[1::2] - edges[::2], initial=0))

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latencies of one cell as counts of distinct values by repetition: exact, and small whatever the number of samples.
 
+A lost cycle's latency is infinite: it is counted beside the values and ranks behind all of them.
+
 Latencies are whole microseconds, so ten million samples hold only some thousands of distinct values. Everything that
 tables and figures show follows from these counts in integer arithmetic, hence the same bytes each time.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,26 +23,63 @@ WIDE = 4_000_000
 
 @dataclass(frozen=True)
 class Distribution:
-    """`values_us` (V,) ascending and distinct; `counts` (R, V): how often each repetition took each value."""
+    """`values_us` (V,) ascending and distinct; `counts` (R, V): how often each repetition took each value.
+
+    `lost` (R,) counts the cycles of each repetition that have no value; 0 where only answered ones are looked at.
+    """
 
     values_us: Integers
     counts: Integers
     repetitions: Integers
+    lost: Integers
 
     @property
     def total(self) -> int:
-        """The number of samples."""
-        return int(self.counts.sum())
+        """The number of samples that have a value."""
+        return int(self.answered.sum())
+
+    @property
+    def offered(self) -> int:
+        """The number of samples, the lost ones among them."""
+        return self.total + int(self.lost.sum())
+
+    @cached_property
+    def answered(self) -> Integers:
+        """(R,): samples of each repetition that have a value."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    def without_lost(self) -> "Distribution":
+        """The same repetitions, less what they lost."""
+        return replace(self, lost=np.zeros_like(self.lost))
+
+    def of_answered(self) -> "Distribution":
+        """Without lost cycles, and without the repetitions that answered nothing."""
+        if not self.lost.any():
+            return self
+        some = self.answered > 0
+        own = self.without_lost()
+        return replace(own, counts=own.counts[some], repetitions=own.repetitions[some], lost=own.lost[some])
 
     @cached_property
     def cumulative(self) -> Integers:
         """(R, V): samples of each repetition at or below each value."""
         return np.cumsum(self.counts, axis=1)
 
-    @property
+    @cached_property
     def pooled(self) -> Integers:
         """(V,): samples of all repetitions at or below each value."""
-        return np.asarray(self.cumulative.sum(axis=0))
+        return np.cumsum(self.counts.sum(axis=0))
+
+    def pooled_quantile(self, q: float) -> float:
+        """The quantile `q` of all repetitions, as `quantiles` has it."""
+        position = (self.offered - 1) * q
+        low, high = (self._at_rank(rank) for rank in (math.floor(position), math.ceil(position)))
+        return low if low == high else low + (high - low) * (position - math.floor(position))
+
+    def _at_rank(self, rank: int) -> float:
+        """The value that `rank` others precede; infinite among the lost."""
+        at = int(np.searchsorted(self.pooled, rank, side="right"))
+        return float(self.values_us[at]) if at < len(self.values_us) else math.inf
 
     def each(self) -> Integers:
         """(R, R): weights that pick each repetition alone."""
@@ -48,31 +87,41 @@ class Distribution:
 
     def means(self, weights: Integers) -> Floats:
         """(B,): the mean, in µs, for each of B weightings of the repetitions, `weights` (B, R)."""
-        sums = (self.counts * self.values_us).sum(axis=1)
-        return weighted_means(sums, self.counts.sum(axis=1), weights)
+        return weighted_means(self.sums, self.answered, weights)
+
+    @cached_property
+    def sums(self) -> Integers:
+        """(R,): the sum of the values of each repetition, in µs."""
+        return self.counts @ self.values_us
 
     def quantiles(self, weights: Integers, q: float) -> Floats:
         """(B,): the quantile `q` in µs for each of B weightings of the repetitions, `weights` (B, R).
 
         Linear between order statistics at 1 + (n − 1) q: definition 7 of Hyndman and Fan (1996), "Sample quantiles in
         statistical packages", The American Statistician 50(4). A weight is the number of times a repetition is taken.
+        Infinite where it falls on a lost cycle.
         """
-        n = (weights * self.counts.sum(axis=1)).sum(axis=1)
+        n = (weights * (self.answered + self.lost)).sum(axis=1)
         position = (n - 1) * q
         rank = np.floor(position).astype(np.int64)
         low = self._order_statistics(rank, weights)
         high = self._order_statistics(np.minimum(rank + 1, n - 1), weights)
-        return np.asarray(low + (high - low) * (position - rank))
+        part = position - rank
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isinf(high), np.where(part > 0, high, low), low + (high - low) * part)
 
     def _order_statistics(self, rank: Integers, weights: Integers) -> Floats:
         """(B,): the value that `rank` (B,) others precede; a binary search over the values, for all B at once."""
+        lost = rank >= (weights * self.answered).sum(axis=1)
+        if lost.all():
+            return np.full(len(rank), np.inf)
         low = np.zeros(len(rank), dtype=np.int64)
         high = np.full(len(rank), len(self.values_us) - 1)
         while np.any(low < high):
             middle = (low + high) // 2
             enough = (weights * self.cumulative[:, middle].T).sum(axis=1) > rank
             low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-        return self.values_us[low].astype(np.float64)
+        return np.where(lost, np.inf, self.values_us[np.minimum(low, len(self.values_us) - 1)])
 
 
 def weighted_means(sums: Integers, counts: Integers, weights: Integers) -> Floats:
@@ -83,24 +132,22 @@ def weighted_means(sums: Integers, counts: Integers, weights: Integers) -> Float
 def of_samples(samples_us: Integers) -> Distribution:
     """From samples (R, n), a row a repetition."""
     repetitions = np.repeat(np.arange(1, len(samples_us) + 1), samples_us.shape[1])
-    found = of_values(samples_us.ravel(), repetitions, missing=-1)
-    assert found is not None
-    return found
+    return of_values(samples_us.ravel(), repetitions, missing=-1)
 
 
-def of_values(values_us: Integers, repetition: Integers, missing: int) -> Distribution | None:
-    """From samples (N,) and the repetition (N,), ascending, of each; none where every value is `missing`."""
-    present = values_us != missing
-    values, own = (values_us, repetition) if present.all() else (values_us[present], repetition[present])
-    if not len(values):
-        return None
-    firsts = clusters(own)
-    found = [_tally(part) for part in np.split(values, firsts[1:])]
+def of_values(values_us: Integers, repetition: Integers, missing: int) -> Distribution:
+    """From samples (N,) and the repetition (N,), ascending, of each; a value that is `missing` is a lost cycle."""
+    if not len(repetition):
+        return Distribution(repetition, np.zeros((0, 0), dtype=np.int64), repetition, repetition)
+    firsts = clusters(repetition)
+    parts = [part[part != missing] for part in np.split(values_us, firsts[1:])]
+    found = [_tally(part) for part in parts]
     distinct = np.unique(np.concatenate([part for part, _ in found]))
     counts = np.zeros((len(found), len(distinct)), dtype=np.int64)
     for row, (part, count) in zip(counts, found, strict=True):
         row[np.searchsorted(distinct, part)] = count
-    return Distribution(distinct, counts, own[firsts])
+    sizes = np.diff(np.append(firsts, len(values_us)))
+    return Distribution(distinct, counts, repetition[firsts], sizes - counts.sum(axis=1))
 
 
 def clusters(repetition: Integers) -> Integers:
@@ -115,6 +162,8 @@ def clusters(repetition: Integers) -> Integers:
 
 def _tally(values: Integers) -> tuple[Integers, Integers]:
     """The distinct values, ascending, and how often each is there; by counting where sorting can be spared."""
+    if not len(values):
+        return values, values
     low = values.min()
     if values.max() - low > WIDE:
         return np.unique(values, return_counts=True)

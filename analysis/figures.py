@@ -146,7 +146,12 @@ def overlays(read: Sequence[tuple[Bundle, Sequence[CellSummary]]]) -> Iterator[P
 def _plot(name: str, title: str, metric: str, labelled: Sequence[tuple[str, Bundle, CellSummary]]) -> Iterator[Plot]:
     """The figure of one metric, unless nothing was measured of it."""
     curves = tuple(
-        Curve(label, member.distributions[metric], member.counts.lost, (int(bundle.plan["seed"]), member.cell.index))
+        Curve(
+            label,
+            member.distributions[metric],
+            int(member.distributions[metric].lost.sum()),
+            (int(bundle.plan["seed"]), member.cell.index),
+        )
         for label, bundle, member in labelled
         if metric in member.distributions
     )
@@ -247,22 +252,19 @@ def points(distribution: Distribution, limit: int = POINTS) -> Integers:
 
 
 def _draw_curve(body: Axes, tail: Axes, curve: Curve, i: int, *, banded: bool) -> None:
-    distribution, offered = curve.distribution, curve.offered
+    distribution = curve.distribution
     keep = points(distribution)
     x = distribution.values_us[keep] / 1000
-    within = distribution.pooled[keep] / offered
+    within = distribution.pooled[keep] / curve.offered
     style = {**_style(i), "markevery": (0.03 + 0.11 * (i % TOGETHER) / TOGETHER, 0.25)}
     name = f"{curve.label} ({_samples(curve)})"
     body.plot(np.insert(x, 0, x[0]), np.insert(within, 0, 0), drawstyle="steps-post", label=name, **style)
     _draw_tail(tail, curve, i)
     if banded and has_band(distribution):
         at, low, high = band(distribution, curve.seed)
-        share = distribution.total / offered
         colour = style["color"]
-        body.fill_between(at / 1000, share * low, share * high, step="post", color=colour, alpha=0.16, linewidth=0)
-        tail.fill_between(
-            at / 1000, 1 - share * high, 1 - share * low, step="post", color=colour, alpha=0.16, linewidth=0
-        )
+        body.fill_between(at / 1000, low, high, step="post", color=colour, alpha=0.16, linewidth=0)
+        tail.fill_between(at / 1000, 1 - high, 1 - low, step="post", color=colour, alpha=0.16, linewidth=0)
 
 
 def _draw_tail(axes: Axes, curve: Curve, i: int) -> None:
@@ -309,10 +311,10 @@ def band(distribution: Distribution, seed: tuple[int, ...]) -> tuple[Integers, F
     keep = np.union1d(keep[even], keep[-BAND_POINTS:])
     repetitions = len(distribution.repetitions)
     weights = bootstrap.resample(repetitions, seed)
-    totals = (weights * distribution.counts.sum(axis=1)).sum(axis=1)
+    totals = (weights * (distribution.answered + distribution.lost)).sum(axis=1)
     # Whole numbers below 2**53 add up exactly in float64, in whatever order the library adds them.
     shares = weights.astype(np.float64) @ distribution.cumulative[:, keep].astype(np.float64) / totals[:, None]
-    share = distribution.pooled[keep] / distribution.total
+    share = distribution.pooled[keep] / distribution.offered
     low, high = bootstrap.interval(share, shares, repetitions)
     return distribution.values_us[keep], low.clip(0, 1), high.clip(0, 1)
 
@@ -391,8 +393,7 @@ def _legend(figure: Figure, plot: Plot, handles: Sequence[Any], names: Sequence[
 
 
 def _quantile(distribution: Distribution, q: float) -> float:
-    everything = np.ones((1, len(distribution.repetitions)), dtype=np.int64)
-    return float(distribution.quantiles(everything, q)[0])
+    return distribution.of_answered().pooled_quantile(q)
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[CellSummary]]]:

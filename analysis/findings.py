@@ -49,7 +49,8 @@ def _value(estimate: Estimate) -> str:
     value = f"{rough(estimate.value_us)} ms"
     if estimate.low_us is None or estimate.high_us is None:
         return value
-    return f"{value} [{rough(estimate.low_us)}, {rough(estimate.high_us)}]"
+    high = "∞" if math.isinf(estimate.high_us) else rough(estimate.high_us)
+    return f"{value} [{rough(estimate.low_us)}, {high}]"
 
 
 def rough(value_us: float) -> str:

@@ -11,6 +11,8 @@ import polars as pl
 from analysis.bundle import CELL_KEY, Bundle, BundleError, Repetition
 
 STATUSES = ("ok", "late", "lost", "duplicate")
+SILENT = ("no answer", "not sent")
+"""Causes of a loss after which nothing was received; word of a board's failure is received, and is a loss too."""
 COUNTED = ("offered", "ok", "late", "lost", "duplicate")
 
 
@@ -52,13 +54,14 @@ def _rows(bundle: Bundle) -> Iterator[str]:
     """What must hold in every row."""
     status, answered = pl.col("status"), pl.col("status").is_in(["ok", "late", "duplicate"])
     t_us, r_us, o_us = pl.col("t_us"), pl.col("r_us"), pl.col("o_us")
+    unexplained = pl.col("received_ns").is_not_null() & pl.col("cause").is_in(SILENT)
     elapsed_ns = pl.col("received_ns") - pl.col("sent_ns")
     broken = {
         f"status is not one of {', '.join(STATUSES)}": ~status.is_in(STATUSES).fill_null(value=False),
         "O is not T − R": ~o_us.eq_missing(t_us - r_us),
         "T is not received − sent": (1000 * t_us - elapsed_ns).abs() > 1000,
         "an answer without T": answered & t_us.is_null(),
-        "a lost cycle with an answer": (status == "lost") & (t_us.is_not_null() | pl.col("received_ns").is_not_null()),
+        "a lost cycle with an answer": (status == "lost") & (t_us.is_not_null() | unexplained),
         "a negative latency": (t_us < 0) | (r_us < 0),
     }
     counts = bundle.samples.select(value.sum().alias(name) for name, value in broken.items())

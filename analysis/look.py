@@ -9,7 +9,7 @@ from analysis.answer import Answer
 from analysis.bundle import Bundle, BundleError
 from analysis.compare import UNKNOWN, Claim
 from analysis.sequential import Headline
-from analysis.statistics import Estimate
+from analysis.statistics import Interval
 
 
 def look(bundle: Bundle) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def headlines(run: Answer) -> list[Headline]:
         )
         return [Headline(name, first, _verdict(claim), _of_difference(claim)) for name, claim in claims]
     levels = (level for level in run.levels if level.quantity == first)
-    return [Headline(level.label, first, None, _of_estimate(level.estimate)) for level in levels]
+    return [Headline(level.label, first, None, _of_level(level.interval)) for level in levels]
 
 
 def _verdict(claim: Claim | None) -> str | None:
@@ -51,7 +51,7 @@ def _of_difference(claim: Claim | None) -> float:
     return (claim.high - claim.low) / 2 / abs(claim.a)
 
 
-def _of_estimate(estimate: Estimate | None) -> float:
-    if estimate is None or estimate.low_us is None or estimate.high_us is None or not estimate.value_us:
+def _of_level(found: Interval | None) -> float:
+    if found is None or found.low is None or found.high is None or not found.value:
         return math.inf
-    return (estimate.high_us - estimate.low_us) / 2 / abs(estimate.value_us)
+    return (found.high - found.low) / 2 / abs(found.value)

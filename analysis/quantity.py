@@ -13,6 +13,7 @@ SHARES = {"lost": "lost cycles", "missed": "missed deadlines"}
 """The metrics that are no latency, and their names."""
 OF_ANSWERED = frozenset({"min", "avg", "max", "jitter"})
 """Statistics that only answered cycles can have; every statistic of R is one too: the board timed what it answered."""
+OF_SHARES = {"share_percent": "share", "burst": "longest burst", "longest_burst": "longest burst of any repetition"}
 NAMES = {"avg": "mean", "p50": "median"}
 
 
@@ -52,14 +53,17 @@ class Quantity:
         """As a reader is told: `p99 of O`, `share of missed deadlines`."""
         if self.is_latency:
             return f"{NAMES.get(self.statistic, self.statistic)} of {self.metric}"
-        return {"share_percent": "share of {}", "burst": "longest burst of {}"}[self.statistic].format(
-            SHARES[self.metric]
-        )
+        return f"{OF_SHARES[self.statistic]} of {SHARES[self.metric]}"
+
+    @property
+    def column(self) -> str:
+        """The statistic as a table has it, with its unit where that is not ms."""
+        return {"share_percent": "share, %", "burst": "burst"}.get(self.statistic, self.statistic)
 
     @property
     def unit(self) -> str:
         """The unit that `text` gives."""
-        return "ms" if self.is_latency else {"share_percent": "%", "burst": "in a row"}[self.statistic]
+        return "ms" if self.is_latency else "%" if self.statistic == "share_percent" else "in a row"
 
     @property
     def points(self) -> str:
@@ -68,16 +72,24 @@ class Quantity:
 
     def text(self, value: float, *, signed: bool = False) -> str:
         """A value (µs, %, cycles) with its unit, to three digits."""
+        figure = self.figure(value, signed=signed)
+        return figure if math.isinf(value) else f"{figure} {self.unit}"
+
+    def figure(self, value: float, *, signed: bool = False) -> str:
+        """The same without its unit, for a table whose `column` names it."""
         if math.isinf(value):
             return "lost" if self.is_latency else "unknown"
         shown = value / 1000 if self.is_latency else value
-        return f"{'+' if signed and value > 0 else ''}{three_digits(shown)} {self.unit}"
+        return f"{'+' if signed and value > 0 else ''}{three_digits(shown)}"
 
     def interval(self, low: float, high: float) -> str:
-        """An interval's bounds in the same unit: `[−0.3, 1.2] ms`."""
+        """The bounds of a difference with their unit: `[−0.3, 1.2] ms`."""
+        return f"{self.bounds(low, high)} {self.unit if self.is_latency else self.points}"
+
+    def bounds(self, low: float, high: float) -> str:
+        """The bounds of an interval behind a value that names the unit: `[5.9, 6.2]`."""
         scale = 1000 if self.is_latency else 1
-        unit = self.unit if self.is_latency else self.points
-        return f"[{three_digits(low / scale)}, {three_digits(high / scale)}] {unit}"
+        return f"[{three_digits(low / scale)}, {three_digits(high / scale)}]"
 
 
 def three_digits(value: float) -> str:

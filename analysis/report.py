@@ -446,7 +446,7 @@ BANDS = 40
 
 def _line(curve: figures.Curve, limit: int, *, band: bool) -> dict[str, Any]:
     """`x` in µs, `c` answers at or below, of `n` answered and `lost`; the band as shares of both."""
-    own, offered = curve.distribution, curve.distribution.total + curve.lost
+    own = curve.distribution
     keep = figures.points(own, limit)
     line: dict[str, Any] = {
         "x": own.values_us[keep].tolist(),
@@ -457,8 +457,7 @@ def _line(curve: figures.Curve, limit: int, *, band: bool) -> dict[str, Any]:
     }
     if band and figures.has_band(own):
         at, low, high = figures.band(own, curve.seed)
-        answered = own.total / offered
-        line["band"] = {"x": at.tolist(), "low": _shares(low * answered), "high": _shares(high * answered)}
+        line["band"] = {"x": at.tolist(), "low": _shares(low), "high": _shares(high)}
     return line
 
 

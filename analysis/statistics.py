@@ -8,20 +8,36 @@ from functools import partial
 
 import numpy as np
 
-from analysis import bootstrap, cycles, sequential
+from analysis import bootstrap, cycles, sequential, shares
 from analysis.bundle import Bundle, Cell
 from analysis.distribution import Distribution, Floats, Integers, weighted_means
+from analysis.quantity import Quantity
 
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+
+OF_ANSWERED = frozenset({"R"})
+"""Metrics that only answered cycles have: the board times nothing that it does not answer."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic in µs, and its interval where repetitions allow one: 95 %, or `sequential.confidence`."""
+    """A latency in µs, and its interval where repetitions allow one: 95 %, or `sequential.confidence`.
+
+    `high_us` is infinite where losses cut it.
+    """
 
     value_us: float
     low_us: float | None = None
     high_us: float | None = None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and its interval, where there is one, in the unit of its quantity: µs, % or cycles."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class CellSummary:
-    """One cell: its counts and, for each metric that has samples, the distribution and the estimates from it."""
+    """One cell: its counts and, for each metric that has samples, the distribution and the estimates from it.
+
+    A percentile that losses cut is not among the estimates but in `cut`, by metric. `outcomes` has the shares
+    and bursts of lost cycles and missed deadlines.
+    """
 
     cell: Cell
     repetitions: int
@@ -46,6 +66,17 @@ class CellSummary:
     misses: cycles.Misses
     distributions: Mapping[str, Distribution]
     estimates: Mapping[str, Mapping[str, Estimate]]
+    cut: Mapping[str, tuple[str, ...]]
+    outcomes: Mapping[Quantity, Interval]
+
+    def interval(self, quantity: Quantity) -> Interval | None:
+        """Any statistic of the cell; infinite where losses cut it, none where the count does not support it."""
+        if not quantity.is_latency:
+            return self.outcomes.get(quantity)
+        if quantity.statistic in self.cut.get(quantity.metric, ()):
+            return Interval(math.inf)
+        estimate = self.estimates.get(quantity.metric, {}).get(quantity.statistic)
+        return Interval(estimate.value_us, estimate.low_us, estimate.high_us) if estimate else None
 
 
 def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
@@ -57,12 +88,61 @@ def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
 def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
     own = cycles.read(bundle, cell)
     seed = (int(bundle.plan["seed"]), cell.index)
-    found = {metric: distribution for metric in cycles.METRICS if (distribution := own.latencies(metric))}
+    latencies = {metric: own.latencies(metric) for metric in cycles.METRICS}
+    distributions = {
+        metric: of.of_answered() if metric in OF_ANSWERED else of for metric, of in latencies.items() if of.total
+    }
     confidence = sequential.confidence(bundle)
-    estimates = {m: estimate(found[m], seed, confidence) | _jitter(own, m, seed, confidence) for m in found}
+    estimates, cut = {}, {}
+    for metric, of in distributions.items():
+        found = estimate(of, seed, confidence) | _jitter(own, metric, seed, confidence)
+        cut[metric] = tuple(name for name, one in found.items() if math.isinf(one.value_us))
+        estimates[metric] = {name: one for name, one in found.items() if name not in cut[metric]}
     ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
-    counts = Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered())
-    return CellSummary(cell, repetitions, counts, own.misses(bundle.deadline_ms(cell)), found, estimates)
+    deadline_ms = bundle.deadline_ms(cell)
+    return CellSummary(
+        cell=cell,
+        repetitions=repetitions,
+        counts=Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered()),
+        misses=own.misses(deadline_ms),
+        distributions=distributions,
+        estimates=estimates,
+        cut=cut,
+        outcomes=_outcomes(own.outcomes(deadline_ms), seed, confidence),
+    )
+
+
+def _outcomes(outcomes: cycles.Outcomes, seed: tuple[int, ...], confidence: float) -> dict[Quantity, Interval]:
+    """Shares in %, bursts in cycles: `burst` is the longest of the average repetition, `longest_burst` of them all."""
+    if not len(outcomes.offered):
+        return {}
+    found = {}
+    for metric, events, bursts in (
+        ("lost", outcomes.lost, outcomes.lost_burst),
+        ("missed", outcomes.missed, outcomes.missed_burst),
+    ):
+        found[Quantity(metric, "share_percent")] = _share(events, outcomes.offered, confidence)
+        found[Quantity(metric, "burst")] = _burst(bursts, seed, confidence)
+        found[Quantity(metric, "longest_burst")] = Interval(float(bursts.max()))
+    return found
+
+
+def _share(events: Integers, offered: Integers, confidence: float) -> Interval:
+    value = 100 * float(events.sum() / offered.sum())
+    if len(offered) < bootstrap.MINIMUM_REPETITIONS:
+        return Interval(value)
+    low, high = shares.interval(events, offered, confidence)
+    return Interval(value, 100 * low, 100 * high)
+
+
+def _burst(bursts: Integers, seed: tuple[int, ...], confidence: float) -> Interval:
+    """None has an interval where every repetition is the same: resampling cannot tell how sure that is."""
+    value = float(bursts.mean())
+    if len(bursts) < bootstrap.MINIMUM_REPETITIONS or bursts.min() == bursts.max():
+        return Interval(value)
+    replicates = weighted_means(bursts, np.ones_like(bursts), bootstrap.resample(len(bursts), seed))
+    low, high = bootstrap.interval(np.asarray(value), replicates, len(bursts), confidence)
+    return Interval(value, max(float(low), 0.0), float(high))
 
 
 def supported(q: float, count: int) -> bool:
@@ -78,13 +158,17 @@ def estimate(
 ) -> dict[str, Estimate]:
     """min, avg, the percentiles that the count supports, and max.
 
+    Percentiles are of the cycles offered, infinite from the share that was lost on; the others of those answered.
     Extremes get no interval: the bootstrap is inconsistent for them (Bickel and Freedman 1981).
     """
-    values, repetitions = distribution.values_us, len(distribution.repetitions)
-    result = {"min": Estimate(float(values[0])), "avg": _estimate(distribution.means, repetitions, seed, confidence)}
+    answered = distribution.of_answered()
+    values, means = distribution.values_us, _estimate(answered.means, len(answered.repetitions), seed, confidence)
+    result = {"min": Estimate(float(values[0])), "avg": means}
     for name, q in PERCENTILES.items():
-        if supported(q, distribution.total):
-            result[name] = _estimate(partial(distribution.quantiles, q=q), repetitions, seed, confidence)
+        if supported(q, distribution.offered):
+            result[name] = _estimate(
+                partial(distribution.quantiles, q=q), len(distribution.repetitions), seed, confidence
+            )
     result["max"] = Estimate(float(values[-1]))
     return result
 
@@ -101,7 +185,7 @@ def _estimate(
 ) -> Estimate:
     """A statistic, given as a function of weights (B, R), and its interval where repetitions are enough for one."""
     value = statistic(np.ones((1, repetitions), dtype=np.int64))[0]
-    if repetitions < bootstrap.MINIMUM_REPETITIONS:
+    if repetitions < bootstrap.MINIMUM_REPETITIONS or math.isinf(value):
         return Estimate(float(value))
     low, high = bootstrap.positive_interval(
         value, statistic(bootstrap.resample(repetitions, seed)), repetitions, confidence

@@ -128,7 +128,7 @@ def _level_row(label: str, summary: CellSummary, metric: str, at: Place, *, besi
     if published and beside_thesis:
         x = at(published.value_us)
         parts.append(f'<svg x="{x}" y="50%" overflow="visible"><path class="thesis" d="M0-6l6 6-6 6-6-6z"/></svg>')
-    words = ", ".join(_value(own, name) for name in ("p50", "p99"))
+    words = ", ".join("lost" if name in summary.cut[metric] else _value(own, name) for name in ("p50", "p99"))
     counts, misses = summary.counts, summary.misses
     return (
         f'<tr><th scope="row">{_text(label)}</th>{_strip(parts)}<td class="number">{words}</td>'

@@ -41,6 +41,9 @@ def _rows(summary: CellSummary) -> Iterator[list[object]]:
         count = summary.distributions[metric].total
         for statistic, estimate in estimates.items():
             yield [cell.scenario, cell.interval_ms, cell.qos, metric, statistic, *_values(estimate, count)]
+    for quantity, interval in summary.outcomes.items():
+        values = (number(interval.value), summary.counts.offered, number(interval.low), number(interval.high))
+        yield [cell.scenario, cell.interval_ms, cell.qos, quantity.metric, quantity.statistic, *values]
 
 
 def _recovery_rows(found: recovery.Summary | None) -> Iterator[list[object]]:
@@ -62,5 +65,10 @@ def _values(estimate: Estimate, count: int) -> list[object]:
 
 
 def microseconds(value: float | None) -> str:
-    """Two decimals at most, as the thesis prints them; empty where there is no value."""
+    """Two decimals at most, as the thesis prints them; empty where there is no value, or no bound for losses."""
     return "" if value is None or math.isinf(value) else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def number(value: float | None) -> str:
+    """A share or a burst, to six digits; empty where there is none."""
+    return "" if value is None else f"{value:.6g}"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of a bundle, as grids for terminal, file and page: ours above the thesis', in ms."""
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -69,11 +70,11 @@ def claims(found: Sequence[Claim]) -> Grid:
         (
             _pair(claim),
             claim.metric,
-            claim.statistic,
-            claim.quantity.text(claim.a),
-            claim.quantity.text(claim.b),
-            claim.quantity.text(claim.difference, signed=True),
-            claim.quantity.interval(claim.low, claim.high),
+            claim.quantity.column,
+            claim.quantity.figure(claim.a),
+            claim.quantity.figure(claim.b),
+            claim.quantity.figure(claim.difference, signed=True),
+            claim.quantity.bounds(claim.low, claim.high),
             f"{claim.percent[0]:+.1f} %" if claim.percent else "",
             f"{claim.cliffs_delta:+.2f}",
             claim.words,
@@ -147,7 +148,8 @@ def _metric_rows(
     estimates = summary.estimates.get(metric)
     if estimates is None:
         return
-    values = (_estimate(estimates.get(name), intervals=intervals) for name in STATISTICS)
+    cut = summary.cut[metric]
+    values = ("lost" if name in cut else _estimate(estimates.get(name), intervals=intervals) for name in STATISTICS)
     yield *_cell(summary), metric, f"{summary.distributions[metric].total:,}", *values
     figures = [thesis.published(summary.cell, metric, name) for name in STATISTICS]
     if any(figures) and beside_thesis:
@@ -160,7 +162,8 @@ def _estimate(estimate: Estimate | None, *, intervals: bool) -> str:
     value = milliseconds(estimate.value_us)
     if not intervals or estimate.low_us is None or estimate.high_us is None:
         return value
-    return f"{value} [{milliseconds(estimate.low_us)}, {milliseconds(estimate.high_us)}]"
+    high = "∞" if math.isinf(estimate.high_us) else milliseconds(estimate.high_us)
+    return f"{value} [{milliseconds(estimate.low_us)}, {high}]"
 
 
 def _published(figure: thesis.Published | None) -> str:

@@ -4,8 +4,7 @@
 import itertools
 from collections.abc import Sequence
 
-from analysis.compare import FASTER, SAME, SLOWER, UNKNOWN, Claim
-from analysis.findings import rough
+from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
 
 NAMES = {"avg": "mean", "p50": "median"}
 
@@ -22,7 +21,9 @@ def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
 
 def about(name: str, claims: Sequence[Claim]) -> str:
     """What the claims say of B; `name` is how it is called, nothing where that is clear."""
-    return "; ".join(part for verdict in (SLOWER, FASTER, SAME, UNKNOWN) if (part := _part(name, verdict, claims)))
+    return "; ".join(
+        part for verdict in (SLOWER, FASTER, MORE, FEWER, SAME, UNKNOWN) if (part := _part(name, verdict, claims))
+    )
 
 
 def _cells(claim: Claim) -> str:
@@ -33,15 +34,18 @@ def _part(name: str, verdict: str, claims: Sequence[Claim]) -> str:
     own = [claim for claim in claims if claim.verdict == verdict]
     if not own:
         return ""
-    if verdict in {SLOWER, FASTER}:
+    if verdict in {SLOWER, FASTER, MORE, FEWER}:
         words = f"{name} is {verdict}: " if name else f"{verdict}, "
         return words + ", ".join(_amount(claim) for claim in own)
     return f"{own[0].words} in {', '.join(_name(c) for c in own)}"
 
 
 def _amount(claim: Claim) -> str:
+    if claim.cut:
+        return f"{_name(claim)}, which losses cut"
+    difference = claim.quantity.text(abs(claim.difference))
     low, high = sorted((abs(claim.low), abs(claim.high)))
-    return f"{_name(claim)} by {rough(abs(claim.difference))} ms [{rough(low)}, {rough(high)}]"
+    return f"{_name(claim)} by {difference} {claim.quantity.bounds(low, high)}"
 
 
 def _name(claim: Claim) -> str:

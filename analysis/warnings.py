@@ -37,7 +37,7 @@ class Kind(Enum):
         "too few repetitions for intervals: {count}",
         f"set REPETITIONS=10; intervals need {MINIMUM_REPETITIONS}, verdicts 4 on each side",
     )
-    NO_P99 = ("too few answers for p99: {count}", "raise MESSAGES or REPETITIONS: p99 needs 299, p99.9 2995")
+    NO_P99 = ("too few cycles for p99: {count}", "raise MESSAGES or REPETITIONS: p99 needs 299, p99.9 2995")
     SPREAD = (
         "repetitions disagree: their medians of T vary by {percent:.0f} % (standard deviation)",
         "trust the intervals, not the averages; a quieter host, or more REPETITIONS",
@@ -52,7 +52,7 @@ class Kind(Enum):
     )
     NO_FLOOR = ("the instrument's floor was not measured", "`make bench` measures it on this host")
     CUT = (
-        "{percent:.2f} % of cycles were lost: {statistic} and beyond are those of the answered ones only",
+        "{percent:.2f} % of cycles were lost, which cuts {statistic} and beyond; means and R are of the answered",
         "read losses beside latency; a lost cycle is worse than any answer",
     )
     OMISSION = (
@@ -137,9 +137,8 @@ def _of_cell(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     about = summary.cell.label
     if summary.repetitions < MINIMUM_REPETITIONS:
         yield _tell(Kind.NO_INTERVAL, about, count=summary.repetitions)
-    answered = summary.counts.ok + summary.counts.late
-    if not supported(PERCENTILES["p99"], answered):
-        yield _tell(Kind.NO_P99, about, count=answered)
+    if not supported(PERCENTILES["p99"], summary.counts.offered):
+        yield _tell(Kind.NO_P99, about, count=summary.counts.offered)
     yield from _losses(summary)
     if "T" in summary.distributions:
         yield from _stability(bundle, summary)
@@ -160,7 +159,7 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     Spread: standard deviation over mean above 10 %, as pyperf warns. Trend: Kendall's tau over the order of running
     (Mann 1945) at 1 %, and Theil's slope (1950) from first to last above 5 %.
     """
-    distribution = summary.distributions["T"]
+    distribution = summary.distributions["T"].of_answered()
     medians = distribution.quantiles(distribution.each(), 0.5)
     if len(medians) < MINIMUM_REPETITIONS or not medians.mean() > 0:
         return

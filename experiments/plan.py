@@ -17,7 +17,7 @@ from experiments.cpus import cpu_sets
 from experiments.errors import BadInputError
 from experiments.faults import Fault
 from experiments.knobs import Knobs, tcp
-from experiments.scenarios import SCENARIOS, Scenario
+from experiments.scenarios import SCENARIOS, Scenario, usual_headline
 from experiments.studies import STUDIES
 from experiments.variables import Settings
 from schema.looks import SPENDING, Look, looks
@@ -116,6 +116,12 @@ class Plan:
     """(arm, reason) of a study's arms that this host cannot do."""
     captured: bool = False
     """Split O by a capture; the latencies of such a run are not for comparison."""
+    question: str | None = None
+    """What the run is to answer; none where its title says all."""
+    headline: tuple[str, ...] | None = None
+    """What answers it, in the order tested; none: what is usual for the conditions."""
+    margin_percent: float = 5.0
+    """Differences within it do not matter."""
 
     def order(self) -> list[tuple[int, int]]:
         """(cell, repetition) pairs: every cell once per round, in seeded random order.
@@ -133,6 +139,9 @@ class Plan:
     def looks(self) -> tuple[Look, ...]:
         """When the run looks whether it has its answer; never, unless there is a PRECISION to reach."""
         return looks(self.settings.repetitions) if self.settings.precision else ()
+
+    def _usual_headline(self) -> tuple[str, ...]:
+        return usual_headline(contended=any(cell.conditions.contention for cell in self.cells))
 
     def scheduled_s(self, cell: Cell) -> float:
         """How long one repetition's schedule lasts, warm-up included."""
@@ -158,6 +167,8 @@ class Plan:
             "warmup": settings.warmup, "timeout_ms": settings.timeout_ms, "deadline_ms": settings.deadline_ms,
             "run": self.run, "captured": self.captured,
             "left_out": [{"arm": arm, "reason": reason} for arm, reason in self.left_out],
+            "question": self.question or f"How late are answers: {self.title}?",
+            "headline": list(self.headline or self._usual_headline()), "margin_percent": self.margin_percent,
             "cells": [cell.record(index) for index, cell in enumerate(self.cells)], "order": self.order(),
             "sequential": self._sequential(),
         }  # fmt: skip
@@ -173,7 +184,8 @@ def of_scenario(number: str, settings: Settings, run: str, placement: str = "doc
     if number not in SCENARIOS:
         raise BadInputError("scenario", number, f"allowed are {', '.join(SCENARIOS)}")
     cells = _cells(number, settings, placement)
-    return Plan(f"scenario-{number}", SCENARIOS[number].title, cells, settings, run)
+    scenario = SCENARIOS[number]
+    return Plan(f"scenario-{number}", scenario.title, cells, settings, run, headline=scenario.headline)
 
 
 def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "docker") -> Plan:
@@ -195,7 +207,7 @@ def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "do
             raise BadInputError(variable, given[variable], f"it is what study {name} varies; leave it out")
         arm_settings = Settings.parse(study.common | dict(given) | swept | {"SEED": str(settings.seed)})
         cells += _cells(study.scenario, arm_settings, arm_settings.placement or placement, arm)
-    return Plan(f"study-{name}", study.question, cells, settings, run)
+    return Plan(f"study-{name}", study.question, cells, settings, run, question=study.question, headline=study.headline)
 
 
 def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> list[Cell]:

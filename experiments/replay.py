@@ -61,7 +61,10 @@ class Recorded:
         cells = [self._cell(cell, named) for cell in recorded.cells]
         title = f"replay of the run of {self.facts.started_utc}"
         left_out = tuple((arm.arm, arm.reason) for arm in recorded.left_out)
-        return Plan(self.facts.name, title, cells, settings, run, left_out, recorded.captured)
+        return Plan(
+            self.facts.name, title, cells, settings, run, left_out, recorded.captured, question=recorded.question,
+            headline=tuple(recorded.headline) if recorded.headline else None, margin_percent=recorded.margin_percent,
+        )  # fmt: skip
 
     def _cell(self, cell: schema.Cell, named: Mapping[str, str]) -> Cell:
         try:

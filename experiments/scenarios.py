@@ -7,10 +7,18 @@ from dataclasses import dataclass, field
 
 THESIS_INTERVALS_MS = (100, 50, 20, 10)
 
+CONTENDED = ("O.p99", "missed.share_percent")
+"""Beside a noisy neighbour: the tail of the path, for that is where neighbours are felt, and what the loop misses."""
+QUIET = ("T.p50", "T.p99")
+
 
 @dataclass(frozen=True)
 class Scenario:
-    """A named set of conditions; priority maps a service to what is set on it."""
+    """A named set of conditions; priority maps a service to what is set on it.
+
+    `headline` is what answers its question, in the order tested: statistics of metrics as `analysis` names them. None:
+    `CONTENDED` or `QUIET`, whichever the conditions of the run are.
+    """
 
     title: str
     device: str = "simavr"
@@ -18,6 +26,12 @@ class Scenario:
     priority: dict[str, str] = field(default_factory=dict)
     intervals_ms: tuple[int, ...] = THESIS_INTERVALS_MS
     qos: tuple[int, ...] = (0,)
+    headline: tuple[str, ...] | None = None
+
+
+def usual_headline(*, contended: bool) -> tuple[str, ...]:
+    """The headline of conditions that have none of their own."""
+    return CONTENDED if contended else QUIET
 
 
 _BROKER = {"broker": "fifo:90"}

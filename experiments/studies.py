@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from experiments.scenarios import CONTENDED
+
 Swaps = dict[str, str]
 
 
 @dataclass(frozen=True)
 class Study:
-    """A question, the scenario it is put to, and the arms by label; `common` holds for all arms."""
+    """A question, the scenario it is put to, and the arms by label; `common` holds for all arms.
+
+    The others are compared with the first arm. `headline` is what answers the question, in the order tested.
+    """
 
     question: str
     scenario: str
@@ -21,6 +26,7 @@ class Study:
     common: Swaps = field(default_factory=dict)
     leaves_out: bool = False
     """Are arms that this host cannot do named and left out? Otherwise they refuse the study."""
+    headline: tuple[str, ...] = CONTENDED
 
 
 def _on_both(knob: str) -> Swaps:
@@ -47,18 +53,21 @@ STUDIES = {
         "1",
         {"nodelay": {"TCP": "nodelay"}, "nagle": {"TCP": "nagle"}},
         {"INTERVALS": "20", "QOS": "0,1,2"},
+        headline=("T.p50",),
     ),
     "docker": Study(
         "What does Docker itself cost?",
         "0",
         {"docker": {"PLACEMENT": "docker"}, "host": {"PLACEMENT": "host"}},
         {"INTERVALS": "20"},
+        headline=("O.p50",),
     ),
     "arduino": Study(
         "What does the board contribute, and does its model stand in for it?",
         "1",
         {"simavr": {"DEVICE": "simavr"}, "model": {"DEVICE": "model"}, "none": {"DEVICE": "none"}},
         {"INTERVALS": "20"},
+        headline=("R.p50",),
     ),
     "faults": Study(
         "How long is the loop without answers after each fault?",
@@ -81,5 +90,6 @@ STUDIES = {
         },
         {"INTERVALS": "20", "MESSAGES": "450"},
         leaves_out=True,
+        headline=("missed.share_percent", "lost.share_percent"),
     ),
 }

@@ -79,6 +79,13 @@ class CellSpec:
     fault: str | None = None
     outage_ms: int = 0
     """Requests of so long after the fault, which comes half-way, are lost."""
+    board_failures: int = 0
+    slowest_lost: float = 0
+    """The share of each repetition's cycles, its slowest, that are lost."""
+    silent: tuple[int, ...] = ()
+    """Repetitions that answer nothing."""
+    again: tuple[int, ...] = ()
+    """Repetitions that were noisy, and run again after all others."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,8 @@ class Spec:
     placement: str = "docker"
     resources: bool = False
     proofs: bool = True
+    drift_us: float = 0
+    """What the host adds to O from one repetition run to the next."""
     host: dict[str, Any] = field(default_factory=dict)
     edit: Callable[[dict[str, Any]], Any] = str
 
@@ -109,10 +118,16 @@ def write(folder: Path, spec: Spec = Spec()) -> Path:
     rows: list[dict[str, Any]] = []
     repetitions = []
     start_ns = 1_000_000_000_000
-    for position, (index, repetition) in enumerate(order):
-        own = _repetition_rows(rng, spec, spec.cells[index], repetition, start_ns)
+    again = [(c, first) for c, cell in enumerate(spec.cells) for first in cell.again]
+    numbers = {pair: spec.repetitions + 1 + spec.cells[pair[0]].again.index(pair[1]) for pair in again}
+    runs = [(c, r, None) for c, r in order] + [(c, numbers[c, first], first) for c, first in again]
+    for position, (index, repetition, first) in enumerate(runs):
+        own = _repetition_rows(rng, spec, spec.cells[index], repetition, start_ns, round(spec.drift_us * position))
         rows += own
-        repetitions.append(_repetition_entry(spec, position, index, repetition, own))
+        entry = _repetition_entry(spec, position, index, repetition, own) | {"rerun_of": first}
+        if (index, repetition) in again:
+            entry |= {"validity": "noisy", "reasons": ["steal 9 %"], "counted": False}
+        repetitions.append(entry)
         start_ns += (spec.messages + spec.warmup) * spec.cells[index].interval_ms * 1_000_000 + 2_000_000_000
     document = _document(spec, order, repetitions)
     spec.edit(document)
@@ -133,13 +148,17 @@ def checksums(folder: Path) -> None:
     (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
 
 
-def _repetition_rows(
-    rng: np.random.Generator, spec: Spec, cell: CellSpec, repetition: int, start_ns: int
+def _repetition_rows(  # noqa: PLR0917
+    rng: np.random.Generator, spec: Spec, cell: CellSpec, repetition: int, start_ns: int, drift_us: int
 ) -> list[dict[str, Any]]:
     total = spec.warmup + spec.messages
     r, o = cell.latency.draw(rng, total, repetition)
+    o = o + drift_us
     special = rng.permutation(np.arange(spec.warmup, total)).tolist()
     lost = {special.pop() for _ in range(cell.lost)}
+    slow = np.argsort((r + o)[spec.warmup :])[::-1][: round(cell.slowest_lost * spec.messages)] + spec.warmup
+    lost |= set(range(spec.warmup, total)) if repetition in cell.silent else set(slow.tolist())
+    failed = {special.pop() for _ in range(cell.board_failures)}
     late = {special.pop() for _ in range(cell.late)}
     duplicate = {special.pop() for _ in range(cell.duplicate)}
     rows = []
@@ -171,6 +190,8 @@ def _repetition_rows(
         fault_ns = _fault_ns(spec, cell, start_ns)
         if cell.fault and fault_ns <= intended < fault_ns + cell.outage_ms * 1_000_000:
             row |= dict.fromkeys(("received_ns", "t_us", "r_us", "o_us")) | {"status": "lost", "cause": "no answer"}
+        if i in failed:
+            row |= dict.fromkeys(("t_us", "r_us", "o_us")) | {"status": "lost", "cause": "board timeout"}
         rows.append(row)
         if i in duplicate:
             again = {"received_ns": received + 50 * NS, "t_us": t + 50, "o_us": t + 50 - row["r_us"]}

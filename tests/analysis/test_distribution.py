@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts of distinct values give what the samples themselves would."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +17,8 @@ REPETITIONS = st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=30), mi
 def distribution_of(samples: list[list[int]]) -> Distribution:
     values = np.unique(np.concatenate([np.array(own) for own in samples]))
     counts = np.array([[own.count(value) for value in values.tolist()] for own in samples], dtype=np.int64)
-    return Distribution(values, counts, np.arange(1, len(samples) + 1))
+    lost = np.zeros(len(samples), dtype=np.int64)
+    return Distribution(values, counts, np.arange(1, len(samples) + 1), lost)
 
 
 @given(REPETITIONS, st.floats(0, 1), st.data())
@@ -23,6 +27,21 @@ def test_a_quantile_of_weighted_repetitions_is_numpys_of_the_repeated_samples(sa
     repeated = np.concatenate([np.repeat(own, weight) for own, weight in zip(samples, weights, strict=True)])
     ours = distribution_of(samples).quantiles(np.array([weights]), q)
     assert np.isclose(ours[0], np.quantile(repeated, q))
+
+
+@given(REPETITIONS, st.lists(st.integers(0, 9), min_size=6, max_size=6), st.floats(0, 1))
+def test_a_lost_cycle_ranks_behind_every_latency(samples, lost, q):
+    distribution = replace(distribution_of(samples), lost=np.array(lost[: len(samples)]))
+    infinite = [
+        *np.concatenate([np.array(own, dtype=float) for own in samples]),
+        *[np.inf] * int(distribution.lost.sum()),
+    ]
+    position = (len(infinite) - 1) * q
+    low, high = (sorted(infinite)[rank] for rank in (int(position), min(int(position) + 1, len(infinite) - 1)))
+    expected = low if position == int(position) or low == high else low + (high - low) * (position - int(position))
+    everything = np.ones((1, len(samples)), dtype=np.int64)
+    assert distribution.pooled_quantile(q) == pytest.approx(expected)
+    assert distribution.quantiles(everything, q)[0] == pytest.approx(expected)
 
 
 @given(REPETITIONS)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a bundle's rows to the statistics of its cells."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ from synthetic import CellSpec, Spec
 
 from analysis import statistics
 from analysis.bundle import read
+from analysis.quantity import Quantity
 
 
-def test_statistics_are_those_of_the_answered_rows(scenario_1: Path):
+def test_statistics_are_those_of_the_rows_with_lost_ones_last(scenario_1: Path):
     rows = pl.read_parquet(scenario_1 / "samples.parquet").filter(~pl.col("warmup"))
     for summary in statistics.summarise(read(scenario_1)):
         own = rows.filter(pl.col("interval_ms") == summary.cell.interval_ms, pl.col("status").is_in(["ok", "late"]))
+        lost = summary.counts.lost
         for metric, column in {"T": "t_us", "R": "r_us", "O": "o_us"}.items():
             values, estimates = own[column].to_numpy(), summary.estimates[metric]
             assert summary.distributions[metric].total == len(values)
@@ -24,7 +27,12 @@ def test_statistics_are_those_of_the_answered_rows(scenario_1: Path):
             assert estimates["max"].value_us == values.max()
             assert np.isclose(estimates["avg"].value_us, values.mean())
             for name, q in {"p50": 0.5, "p90": 0.9, "p99": 0.99}.items():
-                assert np.isclose(estimates[name].value_us, np.quantile(values, q))
+                everything = np.concatenate([values, np.full(0 if metric == "R" else lost, 10**9)])
+                value = np.quantile(everything, q)
+                if value < 10**8:
+                    assert np.isclose(estimates[name].value_us, value)
+                else:
+                    assert name in summary.cut[metric]
             assert "p99.9" not in estimates
 
 
@@ -68,3 +76,34 @@ def test_a_repetition_that_lost_every_cycle_still_counts_its_losses(tmp_path: Pa
     summary = statistics.summarise(read(folder))[0]
     assert summary.counts.lost == 30
     assert summary.estimates == {}
+    assert summary.outcomes[Quantity("lost", "share_percent")].value == 100
+
+
+def test_a_curve_that_loses_three_of_a_hundred_has_no_p99(tmp_path: Path):
+    folder = synthetic.write(tmp_path / "bundle", Spec(cells=(CellSpec(lost=3),), repetitions=5))
+    summary = statistics.summarise(read(folder))[0]
+    assert summary.cut["T"] == ("p99",)
+    assert "p99" not in summary.estimates["T"]
+    assert "p99" in summary.estimates["R"]
+    assert math.isinf(summary.interval(Quantity("O", "p99")).value)
+    assert summary.estimates["T"]["p90"].high_us > summary.estimates["T"]["p90"].value_us
+
+
+def test_a_share_has_an_interval_even_where_nothing_was_lost(tmp_path: Path):
+    summary = statistics.summarise(read(synthetic.write(tmp_path / "bundle", Spec(repetitions=5))))[0]
+    none = summary.outcomes[Quantity("lost", "share_percent")]
+    assert (none.value, none.low) == (0, 0)
+    assert 0.5 < none.high < 3
+
+
+def test_the_longest_bursts_are_counted_within_repetitions(tmp_path: Path):
+    folder = synthetic.write(tmp_path / "bundle", Spec(repetitions=3, messages=20))
+    rows = pl.read_parquet(folder / "samples.parquet")
+    end = (pl.col("repetition") == 1) & (pl.col("sequence") >= 22)
+    start = (pl.col("repetition") == 2) & (pl.col("sequence").is_in([5, 6]))
+    gone = [pl.when(~(end | start)).then(pl.col(name)).alias(name) for name in ("received_ns", "t_us", "r_us", "o_us")]
+    lost = pl.when(end | start).then(pl.lit("lost")).otherwise(pl.col("status")).alias("status")
+    rows.with_columns(*gone, lost).write_parquet(folder / "samples.parquet")
+    outcomes = statistics.summarise(read(folder))[0].outcomes
+    assert outcomes[Quantity("lost", "longest_burst")].value == 3
+    assert outcomes[Quantity("lost", "burst")].value == pytest.approx(5 / 3)
