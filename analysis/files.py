@@ -18,16 +18,20 @@ def require_plain(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """`text` in place of what `path` was; a link there is replaced, not followed."""
+    """`text` in place of what `path` was; a link there is replaced, not followed. Raises OSError, which names `path`."""
     scratch = path.with_name(f".{path.name}.part")
     for place in (path, scratch):
         if place.is_dir() and not place.is_symlink():
             raise BundleError(f"{place}: a folder where a file belongs; remove it")
     scratch.unlink(missing_ok=True)
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    scratch.replace(path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        scratch.replace(path)
+    except OSError as error:  # e.g. a full disk
+        scratch.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 
 def fresh_folder(path: Path) -> Path:
