@@ -18,7 +18,7 @@ def require_plain(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """`text` in place of what `path` was; a link there is replaced, not followed. Raises OSError, which names `path`."""
+    """`text` in place of what `path` was; a link there is replaced, not followed. Raises OSError that names `path`."""
     scratch = path.with_name(f".{path.name}.part")
     for place in (path, scratch):
         if place.is_dir() and not place.is_symlink():
