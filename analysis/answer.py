@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis import compare, headline, labels, losses
+from analysis import compare, headline, labels, losses, recovery
 from analysis.bundle import Bundle, Cell
 from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim, Comparison
 from analysis.headline import Question
@@ -97,6 +97,9 @@ def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> Answer:
     levels = tuple(_levels(bundle, summaries, question))
     found = losses.of(bundle)
     sentence = _sentence(effects, levels, found)
+    # Where something broke, how long that lasted is what the run was made for.
+    if broken := recovery.of(bundle):
+        sentence = f"{recovery.sentence(broken)} {sentence}"
     return Answer(question, sentence, effects, levels, found, bundle.floor_us, (*_assumed(question), *notes))
 
 

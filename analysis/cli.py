@@ -25,6 +25,7 @@ from analysis import (
     path,
     proved,
     recovery,
+    recovery_table,
     reproduction,
     statistics,
     tables,
@@ -66,7 +67,7 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     for panel in forest.panels(found):
         if panel.headline:
             show(tables.differences(panel), console)
-    for grid in (recovery.table(broken), *tables.of_cells(summaries)):
+    for grid in (recovery_table.table(broken), *tables.of_cells(summaries)):
         show(tables.without(grid, ROOM_FOR_NONE), console)
     say(console, [instrument.line(run), *tables.faults(summaries)])
     proofs = proved.table(run)

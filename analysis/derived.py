@@ -14,6 +14,7 @@ from analysis import (
     files,
     recovery,
     recovery_figure,
+    recovery_table,
     report,
     summary,
     tables,
@@ -62,7 +63,7 @@ def versions() -> str:
 def table(bundle: Bundle, summaries: Sequence[CellSummary], recoveries: Sequence[recovery.Summary] = ()) -> str:
     """The text of table.md; where something broke, what that cost stands first."""
     grids = [tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries)]
-    grids = [recovery.table(recoveries), *grids] if recoveries else grids
+    grids = [recovery_table.table(recoveries), *grids] if recoveries else grids
     lists = {"Published figures": tables.faults(summaries), "Warnings": _warnings(bundle, summaries)}
     parts = [f"# {bundle.name}\n", _list(conditions_of(bundle)), *(tables.markdown(grid) for grid in grids)]
     parts += [f"## {title}\n\n{_list(lines)}" for title, lines in lists.items() if lines]

@@ -23,7 +23,6 @@ from analysis import bootstrap
 from analysis.bundle import CELL_KEY, Bundle, Cell, Fault, Repetition
 from analysis.distribution import Floats, Integers
 from analysis.statistics import Estimate
-from analysis.tables import Grid, milliseconds
 
 UNBROKEN = 10
 """Answered cycles in a row after which the loop counts as recovered."""
@@ -204,61 +203,6 @@ def _sentence(summary: Summary) -> str:
         return f"{where}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."
     words = f"{where}: answers again after {summary.median.value_us / 1000:.0f} ms, {lost}"
     return f"{words}; {never} of {len(summary.recoveries)} repetitions never recovered." if never else f"{words}."
-
-
-def table(summaries: Iterable[Summary]) -> Grid:
-    """A row a cell: recovery in ms, and cycles a repetition."""
-    header = (
-        "arm", "interval", "QoS", "session", "fault", "repetitions", "recovery, ms", "fastest", "slowest", "never",
-        "lost", "late", "duplicate",
-    )  # fmt: skip
-    rows = tuple(
-        (
-            s.cell.arm,
-            f"{s.cell.interval_ms} ms",
-            str(s.cell.qos),
-            s.cell.session,
-            s.fault,
-            str(len(s.recoveries)),
-            _time(s.median),
-            *_extremes(s),
-            str(s.never),
-            _cycles(s.lost),
-            _cycles(s.late),
-            _cycles(s.duplicate),
-        )
-        for s in summaries
-    )
-    title = f"Recovery: from the fault to the first answer of {UNBROKEN} in a row, and cycles a repetition"
-    return Grid(title, header, 5, rows)
-
-
-def _extremes(summary: Summary) -> tuple[str, str]:
-    times = [r.recovery_us for r in summary.recoveries if r.recovery_us is not None]
-    slowest = f"> {_watched(summary)}" if summary.never else milliseconds(max(times))
-    return milliseconds(min(times)) if times else "", slowest
-
-
-def _watched(summary: Summary) -> str:
-    return milliseconds(min(r.watched_us for r in summary.recoveries if r.recovery_us is None))
-
-
-def _time(estimate: Estimate) -> str:
-    value = _or_never(estimate.value_us)
-    if estimate.low_us is None or estimate.high_us is None:
-        return value
-    return f"{value} [{_or_never(estimate.low_us)}, {_or_never(estimate.high_us)}]"
-
-
-def _or_never(value_us: float) -> str:
-    return "never" if math.isinf(value_us) else milliseconds(value_us)
-
-
-def _cycles(estimate: Estimate) -> str:
-    value = f"{estimate.value_us:.1f}"
-    if estimate.low_us is None or estimate.high_us is None or estimate.low_us == estimate.high_us:
-        return value
-    return f"{value} [{estimate.low_us:.1f}, {estimate.high_us:.1f}]"
 
 
 def render(summaries: Iterable[Summary]) -> str:

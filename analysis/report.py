@@ -27,6 +27,7 @@ from analysis import (
     proved,
     recovery,
     recovery_figure,
+    recovery_table,
     repetitions,
     strips,
     tables,
@@ -163,7 +164,7 @@ def _recovery(bundle: Bundle) -> str:
         "Recovery ends with the answer of the first cycle that begins ten answered ones in a row; its resolution is "
         "the interval. A repetition that never recovered ranks behind all others. Per repetition: recovery.csv."
     )
-    return section("recovery", "After the fault", f"<p>{words}</p>{image}{grid(recovery.table(found))}{note}")
+    return section("recovery", "After the fault", f"<p>{words}</p>{image}{grid(recovery_table.table(found))}{note}")
 
 
 def _sureness(found: Answer) -> str:

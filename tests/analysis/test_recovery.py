@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stand import reproducible
 from synthetic import CellSpec, Spec, write
 
-from analysis import answer, derived, recovery, recovery_figure, report, statistics, summary, tables, verify
+from analysis import answer, derived, recovery, recovery_figure, recovery_table, report, statistics, summary, tables, verify
 from analysis.bundle import Bundle, Cell, Fault, read
 from analysis.recovery import MISSING, UNBROKEN, Cycles
 
@@ -110,7 +110,7 @@ def test_a_repetition_that_never_recovers_is_counted_shown_and_ranks_last(tmp_pa
     (own,) = recovery.of(bundle_of(tmp_path, replace(KILLED, outage_ms=60_000)))
     assert own.never == len(own.recoveries) == 8
     assert math.isinf(own.median.value_us)
-    (row,) = recovery.table([own]).rows
+    (row,) = recovery_table.table([own]).rows
     assert "never [never, never]" in row
     assert any(cell.startswith("> ") for cell in row), "as long as it was watched"
     assert "8" in row
@@ -168,6 +168,7 @@ def test_the_page_shows_what_each_fault_cost(tmp_path: Path) -> None:
     summaries = statistics.summarise(bundle)
     page = report.render(bundle, summaries, answer.of(bundle, summaries))
     assert 'href="#recovery"' in page
+    assert answer.of(bundle, summaries).sentence.startswith("broker:kill, 20 ms, QoS 0: answers again after 40")
     assert "broker:kill, 20 ms, QoS 0: answers again after 40" in page
     assert "3 of 3 repetitions never recovered, 50.0 cycles lost each." in page
     assert '<img class="wide" src="data:image/png;base64,' in page
@@ -180,7 +181,7 @@ def test_a_run_without_faults_has_no_trace_of_them(tmp_path: Path) -> None:
     assert not list((bundle.folder / "figures").glob("recovery.*"))
     assert "recovery" not in (bundle.folder / "summary.csv").read_text()
     assert 'id="recovery"' not in (bundle.folder / "report.html").read_text()
-    assert tables.compact(recovery.table(())).rows == ()
+    assert tables.compact(recovery_table.table(())).rows == ()
 
 
 def test_each_panel_shows_every_cycle_of_its_cell(tmp_path: Path) -> None:
