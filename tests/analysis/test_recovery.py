@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from stand import reproducible
 from synthetic import CellSpec, Spec, write
 
-from analysis import answer, derived, recovery, recovery_figure, recovery_table, report, statistics, summary, tables, verify
+from analysis import (
+    answer,
+    derived,
+    recovery,
+    recovery_figure,
+    recovery_table,
+    report,
+    statistics,
+    summary,
+    tables,
+    verify,
+)
 from analysis.bundle import Bundle, Cell, Fault, read
 from analysis.recovery import MISSING, UNBROKEN, Cycles
 
