@@ -61,13 +61,12 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     derived.write(run, summaries, run.folder)
     console = terminal()
     found = answer.of(run, summaries)
-    broken = recovery.of(run)
-    say(console, [found.question.text, found.sentence, *([recovery.sentence(broken)] if broken else [])], "bold")
+    say(console, [found.question.text, found.sentence], "bold")
     say(console, [f"{run.name}: {run.status}", *derived.conditions_of(run), *found.notes])
     for panel in forest.panels(found):
         if panel.headline:
             show(tables.differences(panel), console)
-    for grid in (recovery_table.table(broken), *tables.of_cells(summaries)):
+    for grid in (recovery_table.table(recovery.of(run)), *tables.of_cells(summaries)):
         show(tables.without(grid, ROOM_FOR_NONE), console)
     say(console, [instrument.line(run), *tables.faults(summaries)])
     proofs = proved.table(run)

@@ -189,15 +189,16 @@ def _mean(counts: Sequence[int]) -> Estimate:
     return Estimate(float(values.mean()), max(0.0, float(values.mean()) - width), float(values.mean()) + width)
 
 
-def sentence(summaries: Iterable[Summary]) -> str:
+def sentence(summaries: Sequence[Summary]) -> str:
     """What a reader of one line takes away: of each cell its fault, the median, and the cycles lost."""
-    return " ".join(map(_sentence, summaries))
+    told = [(f"{s.cell.interval_ms} ms", f"QoS {s.cell.qos}", f"{s.cell.session} session") for s in summaries]
+    differing = [i for i, words in enumerate(zip(*told, strict=True)) if len(set(words)) > 1]
+    return " ".join(_sentence(s, [told[row][i] for i in differing]) for row, s in enumerate(summaries))
 
 
-def _sentence(summary: Summary) -> str:
-    cell, never = summary.cell, summary.never
-    session = "" if cell.session == "clean" else f", {cell.session} session"
-    where = f"{summary.fault}, {cell.interval_ms} ms, QoS {cell.qos}{session}"
+def _sentence(summary: Summary, apart: Sequence[str]) -> str:
+    """One cell's; `apart` is what tells it from others with the same fault."""
+    never, where = summary.never, ", ".join([summary.fault, *apart])
     lost = f"{summary.lost.value_us:.1f} cycles lost"
     if math.isinf(summary.median.value_us):
         return f"{where}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."

@@ -179,10 +179,17 @@ def test_the_page_shows_what_each_fault_cost(tmp_path: Path) -> None:
     summaries = statistics.summarise(bundle)
     page = report.render(bundle, summaries, answer.of(bundle, summaries))
     assert 'href="#recovery"' in page
-    assert answer.of(bundle, summaries).sentence.startswith("broker:kill, 20 ms, QoS 0: answers again after 40")
-    assert "broker:kill, 20 ms, QoS 0: answers again after 40" in page
+    assert answer.of(bundle, summaries).sentence.startswith("broker:kill: answers again after 40")
+    assert "broker:kill: answers again after 40" in page
     assert "3 of 3 repetitions never recovered, 50.0 cycles lost each." in page
     assert '<img class="wide" src="data:image/png;base64,' in page
+
+
+def test_cells_with_the_same_fault_are_told_apart(tmp_path: Path) -> None:
+    words = recovery.sentence(recovery.of(bundle_of(tmp_path, KILLED, replace(KILLED, qos=1), repetitions=3)))
+    assert "broker:kill, QoS 0: answers" in words
+    assert "broker:kill, QoS 1: answers" in words
+    assert "20 ms, " not in words
 
 
 def test_a_run_without_faults_has_no_trace_of_them(tmp_path: Path) -> None:
