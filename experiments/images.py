@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import subprocess
@@ -105,7 +106,7 @@ def ensure(client: docker.DockerClient) -> Images:
     broker = _broker(client, base)
     environment = engine.environment() | {
         "CA_BUNDLE": os.environ.get("SSL_CERT_FILE", "/dev/null"),
-        "BASE_IMAGE": base.argument, "BROKER_IMAGE": broker.argument,
+        "BASE_IMAGE": base.argument, "BROKER_IMAGE": broker.argument, "BROKER_CONFIGURATIONS": _configurations(),
     }  # fmt: skip
     _run(["docker", "compose", "--profile", "*", "build", "--quiet"], environment)
     return Images(environment, {"broker": BROKER, **_OURS}, base, broker)
@@ -142,18 +143,25 @@ def _require_default(name: str, wanted: str, default: str) -> None:
 
 
 def with_configurations(client: docker.DockerClient, image_id: str) -> str:
-    """Give the id of a broker's image that has our configurations in it: this one, or one built on it."""
+    """Give the id of a broker's image that has the present configurations in it: this one, or one built on it."""
     image = client.images.get(image_id)
-    if "testbed.configurations" in ((image.attrs.get("Config") or {}).get("Labels") or {}):
+    if ((image.attrs.get("Config") or {}).get("Labels") or {}).get("testbed.configurations") == _configurations():
         return image_id
     image.tag(f"{BROKER}-base", "pinned")  # a build names what it builds on, and cannot by id
     target = f"{BROKER}:pinned"
     _run(
         ["docker", "build", "--quiet", "--build-arg", f"BROKER_IMAGE={BROKER}-base:pinned", "--tag", target,
-         "--label", f"{LABEL}={BROKER}", "--file", "compose/broker/Dockerfile", "."],
+         "--label", f"{LABEL}={BROKER}", "--label", f"testbed.configurations={_configurations()}",
+         "--file", "compose/broker/Dockerfile", "."],
         engine.environment(),
     )  # fmt: skip
     return str(client.images.get(target).id)
+
+
+def _configurations() -> str:
+    """Give a digest of the broker's configurations: an image that has it as its label has these very files."""
+    files = sorted((ROOT / "compose" / "broker").glob("*.conf"))
+    return hashlib.sha256(b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)).hexdigest()
 
 
 def export_firmware(client: docker.DockerClient) -> Path:

@@ -126,3 +126,15 @@ def test_what_the_user_named_is_refused_rather_than_replaced(
     monkeypatch.setenv("BROKER_IMAGE", f"{registry}/mine:1")
     with pytest.raises(BadInputError, match=r"BROKER_IMAGE=.*: no registry gives it"):
         images._broker(client, images.Base("testbed/base:trixie", "testbed/base:trixie", "debian"))
+
+
+def test_a_broker_of_an_older_bundle_gets_the_present_configurations(client: docker.DockerClient) -> None:
+    built = images.ensure(client)
+    current = str(client.images.get(images.BROKER).id)
+    assert images.with_configurations(client, current) == current
+    bare = str(client.images.get(built.base.argument).id)
+    layered = images.with_configurations(client, bare)
+    said = client.containers.run(layered, ["/mosquitto/config"], entrypoint="ls", remove=True, network_mode="none")
+    assert said.decode().split() == sorted(file.name for file in (images.ROOT / "compose" / "broker").glob("*.conf"))
+    client.images.remove(f"{images.BROKER}:pinned")
+    client.images.remove(f"{images.BROKER}-base:pinned")
