@@ -102,9 +102,7 @@ VARIABLES = {
     "FLOOD": Variable(text, "how hard: published, saturate, or a part of what this broker takes, e.g. 50%"),
     "FAULT": Variable(text, "what breaks in the middle: none, broker:kill, broker:freeze:2s, …; see docs/faults.md"),
     "FAULT_AT_MS": Variable(whole(*bounds.FAULT_AT_MS), "when, after the first counted cycle; default: half-way"),
-    "SESSION": Variable(
-        word(*bounds.SESSIONS), "MQTT sessions of control loop and Pi: clean, or persistent over a fault"
-    ),
+    "SESSION": Variable(word(*bounds.SESSIONS), "of control loop and Pi: clean, or persistent over a fault"),
     "FIDELITY": Variable(
         word("published"), "published: the thesis as it was: Nagle, flags, its flood, answers at QoS 0"
     ),
