@@ -13,6 +13,7 @@ import docker.errors
 import pytest
 
 from experiments import differences, images, plan, replay
+from experiments.boards import usb
 from experiments.errors import BadInputError
 from experiments.replay import Recorded
 from experiments.scenarios import SCENARIOS
@@ -143,7 +144,10 @@ def test_what_the_command_line_would_not_take_is_refused_in_one_line(
     assert str(caught.value).isprintable()
 
 
-def test_a_port_that_the_user_names_stands_in_for_the_bundles_own(tmp_path: Path) -> None:
+def test_a_port_that_the_user_names_stands_in_for_the_bundles_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usb, "_is_serial", lambda _device: True)  # this machine has none
     again = with_cell(tmp_path, device="usb:/dev/kvm").plan("89abcdef", {"DEVICE": "usb:/dev/null"})
     assert [str(cell.conditions.board) for cell in again.cells] == ["usb:/dev/null", "simavr", "simavr", "simavr"]
 
