@@ -9,6 +9,7 @@ The American Statistician 69(4). docs/statistics.md has the coverage as measured
 """
 
 import math
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy import stats
@@ -21,11 +22,14 @@ MINIMUM_REPETITIONS = 3
 BELOW = float(stats.norm.cdf(-1))
 
 
+@lru_cache(maxsize=32)
 def resample(repetitions: int, seed: tuple[int, ...]) -> Integers:
     """(RESAMPLES, R): how often each repetition is drawn, R draws with replacement each; the same for the same seed."""
     draws = np.random.default_rng(seed).integers(0, repetitions, size=(RESAMPLES, repetitions))
     cells = draws + repetitions * np.arange(RESAMPLES)[:, None]
-    return np.bincount(cells.ravel(), minlength=RESAMPLES * repetitions).reshape(RESAMPLES, repetitions)
+    weights = np.bincount(cells.ravel(), minlength=RESAMPLES * repetitions).reshape(RESAMPLES, repetitions)
+    weights.flags.writeable = False  # every statistic of a cell shares them
+    return weights
 
 
 def interval(
@@ -36,6 +40,7 @@ def interval(
     return value - width, value + width
 
 
+@cache
 def _factor(repetitions: int, confidence: float) -> float:
     """How many standard deviations of the replicates the interval reaches to either side."""
     t = float(stats.t.ppf((1 + confidence) / 2, repetitions - 1))

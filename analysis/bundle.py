@@ -7,7 +7,7 @@ bundle.json may hold; here it becomes the records that statistics start from.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,8 @@ class Bundle:
     order: tuple[tuple[int, int], ...]
     floor_us: float | None
     samples: pl.LazyFrame
+    counted_rows: dict[int, pl.DataFrame] = field(default_factory=dict, compare=False, repr=False)
+    """By cell; `counted` fills it when it is first asked."""
 
     @property
     def name(self) -> str:

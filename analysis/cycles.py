@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from analysis import distribution
-from analysis.bundle import CELL_KEY, Bundle, Cell
+from analysis import counted, distribution
+from analysis.bundle import Bundle, Cell
 from analysis.distribution import Distribution, Integers
 
 METRICS = ("T", "R", "O", "T_intended")
@@ -118,10 +118,9 @@ class Cycles:
 
 def read(bundle: Bundle, cell: Cell) -> Cycles:
     """Every cycle of the cell's counted repetitions, without warm-up."""
-    counted = [r.repetition for r in bundle.repetitions if r.counted and r.cell == cell.index]
-    key = [pl.col(name) == getattr(cell, name) for name in CELL_KEY]
     rows = (
-        bundle.samples.filter(*key, ~pl.col("warmup"), pl.col("repetition").is_in(counted))
+        counted.rows(bundle, cell)
+        .lazy()
         .select("repetition", "sequence", **_times(), **_latencies(), status=pl.col("status").cast(pl.Categorical))
         .collect(engine="streaming")
     )
@@ -129,9 +128,9 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
     if "duplicate" in statuses:
         rows = rows.filter(pl.col("status").cast(pl.String) != "duplicate")
     cycles = _in_order(rows.drop("status"))
-    columns = {name: cycles[name].fill_null(MISSING).to_numpy() for name in (*TIMES, *METRICS)}
+    columns = {name: cycles[name].cast(pl.Int64).fill_null(MISSING).to_numpy() for name in (*TIMES, *METRICS)}
     return Cycles(
-        repetition=cycles["repetition"].to_numpy(),
+        repetition=cycles["repetition"].cast(pl.Int64).to_numpy(),
         intended_ns=columns.pop("intended_ns"),
         received_ns=columns.pop("received_ns"),
         latencies_us=columns,

@@ -117,9 +117,10 @@ class Distribution:
             return np.full(len(rank), np.inf)
         low = np.zeros(len(rank), dtype=np.int64)
         high = np.full(len(rank), len(self.values_us) - 1)
+        by_repetition = np.ascontiguousarray(weights.T)
         while np.any(low < high):
             middle = (low + high) // 2
-            enough = (weights * self.cumulative[:, middle].T).sum(axis=1) > rank
+            enough = (by_repetition * self.cumulative[:, middle]).sum(axis=0) > rank
             low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
         return np.where(lost, np.inf, self.values_us[np.minimum(low, len(self.values_us) - 1)])
 

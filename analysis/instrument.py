@@ -23,7 +23,7 @@ def line(bundle: Bundle) -> str:
 
 def _lateness(bundle: Bundle) -> str:
     rows = bundle.samples.filter(~pl.col("warmup"))
-    if not all(r.counted for r in bundle.repetitions):
+    if bundle.status != "complete" or not all(r.counted for r in bundle.repetitions):
         counted = [(r.cell, r.repetition) for r in bundle.repetitions if r.counted]
         keys = pl.LazyFrame(counted, schema={"cell": pl.Int64, "repetition": pl.Int64}, orient="row")
         rows = bundle.keyed().filter(~pl.col("warmup")).join(keys, on=["cell", "repetition"], how="semi")

@@ -49,7 +49,8 @@ Series = dict[str, Any]
 
 def of(bundle: Bundle) -> list[Series]:
     """For each cell with counted repetitions, its label and the repetitions' series."""
-    causes = _causes(bundle)
+    rows = _causes(bundle)
+    causes = {int(str(key[0])): own for key, own in rows.partition_by("order", as_dict=True).items()}
     counted = [repetition for repetition in bundle.repetitions if repetition.counted]
     slices = int(np.clip(POINTS // max(len(counted), 1), *SLICES))
     found = []
@@ -75,7 +76,7 @@ def services(timelines: Sequence[Series]) -> list[str]:
 
 
 def _of_cell(
-    bundle: Bundle, cell: Cell, own: Mapping[int, Repetition], causes: pl.DataFrame, slices: int
+    bundle: Bundle, cell: Cell, own: Mapping[int, Repetition], causes: Mapping[int, pl.DataFrame], slices: int
 ) -> Iterator[Series]:
     ordered = cycles.read(bundle, cell)
     ends = np.flatnonzero(np.diff(ordered.repetition)) + 1
@@ -87,7 +88,7 @@ def _of_cell(
         t_us = ordered.latencies_us["T"][at]
         due_us = (ordered.intended_ns[at] - start_ns) // 1000
         shown = _slowest(t_us, slices)
-        series = _series(causes.filter(pl.col("order") == repetition.order), start_ns)
+        series = _series(causes[repetition.order], start_ns) if repetition.order in causes else {}
         yield {
             "label": f"repetition {repetition.repetition}{'' if repetition.validity == 'valid' else ', noisy'}",
             "deadline_ms": bundle.deadline_ms(cell),

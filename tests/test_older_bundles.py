@@ -38,7 +38,7 @@ def test_it_verifies_as_it_came_and_once_it_was_summarised_and_reported(older: P
 
 
 def test_it_compares_with_itself_and_a_replay_of_it_can_be_judged(older: Path) -> None:
-    assert "Average repetition, in ms" in analysis("compare", older, older)
+    assert "B against A" in analysis("compare", older, older)
     assert "claims were reproduced, 0 contradicted" in analysis("reproduced", older, older)
 
 
