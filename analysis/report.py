@@ -34,7 +34,7 @@ from analysis import (
     timeline,
     warnings,
 )
-from analysis.answer import Answer
+from analysis.answer import Answer, Effect
 from analysis.bundle import Bundle
 from analysis.distribution import Floats
 from analysis.figures import Plot
@@ -169,14 +169,28 @@ def _recovery(bundle: Bundle) -> str:
 
 def _sureness(found: Answer) -> str:
     """Losses, the negative control, and what must be read beside the sentence."""
-    controls = dict.fromkeys(f"Negative control: {e.control.text}." for e in found.effects if e.control)
     aside = [cell for cell in found.losses if cell.set_aside_lost]
-    lines = [*controls, *(f"{cell.cell.label}: {cell.text}" for cell in aside), *found.notes]
+    lines = [*_controls(found), *(f"{cell.cell.label}: {cell.text}" for cell in aside), *map(_sentence, found.notes)]
     if found.effects:
         lines.append(_ALL_HOLD)
-    if not found.question.recorded:
-        lines.append("The bundle does not say what its headline is; it is the one that such a run has today.")
     return "".join(map(_quiet, lines))
+
+
+def _controls(found: Answer) -> Iterable[str]:
+    """A line for each thing that the negative control says: of one arm in full, of several together."""
+    by_verdict: dict[str, list[Effect]] = {}
+    for effect in found.effects:
+        if effect.control:
+            by_verdict.setdefault(effect.control.verdict, []).append(effect)
+    for verdict, effects in by_verdict.items():
+        first = effects[0].control
+        arms = f"{verdict} in {len(effects)} of {_plural(len(found.effects), 'arm')}"
+        names = f": {'; '.join(effect.b for effect in effects)}" if len(effects) < len(found.effects) else ""
+        yield f"Negative control: {first.text if first and len(effects) == 1 else arms + names}."
+
+
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:].rstrip('.')}."
 
 
 _ALL_HOLD = (
