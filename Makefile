@@ -30,7 +30,7 @@ study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, doc
 	@exec $(RUN) -m experiments study -- "$$STEM"
 	@exec $(RUN) -m analysis summarise results/latest
 
-scenarios: $(VENV)/.ready ## all nine scenarios, one overview and the thesis' comparisons (about 30 minutes)
+scenarios: $(VENV)/.ready ## all nine scenarios on one page, results/overview/overview.html (about 30 minutes)
 	@exec $(RUN) -m experiments all
 	@exec $(RUN) -m analysis overview $$(cat results/scenarios)
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import bisect
+import itertools
+from collections import Counter, defaultdict
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from experiments.plan import Cell, Plan
+
+STEP_US = 10
+"""What a running quantile is told to: answers are counted by steps of T, not kept and sorted at each report."""
 
 
 class RunProgress:
@@ -21,7 +26,7 @@ class RunProgress:
         self._left_s = sum(plan.scheduled_s(plan.cells[cell]) for cell, _ in plan.order())
         self._between_s = 0.5  # what a repetition costs beyond its schedule; learnt as it goes
         self._left = len(plan.order())
-        self._t_us: dict[Cell, list[int]] = defaultdict(list)
+        self._answers: dict[Cell, Counter[int]] = defaultdict(Counter)
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(None),
@@ -53,7 +58,9 @@ class RunProgress:
 
     def samples(self, cell: Cell, t_us: list[int]) -> None:
         """Answers came in."""
-        self._t_us[cell] += t_us
+        if self._bar.disable:
+            return
+        self._answers[cell].update(t // STEP_US for t in t_us)
         self._show(cell)
 
     def end(self, cell: Cell, took_s: float) -> None:
@@ -74,16 +81,21 @@ class RunProgress:
         )
 
     def _show(self, cell: Cell) -> None:
+        if self._bar.disable:
+            return
         left_s = round(max(0.0, self._left_s + self._left * self._between_s))
         self._bar.update(
-            self._task, cell=cell.describe(), running=_running(self._t_us[cell]),
+            self._task, cell=cell.describe(), running=_running(self._answers[cell]),
             eta=f"{left_s // 60}:{left_s % 60:02} left", refresh=True,
         )  # fmt: skip
 
 
-def _running(t_us: list[int]) -> str:
-    if not t_us:
+def _running(answers: Counter[int]) -> str:
+    """Median and 99th percentile of T so far, from the number of answers by steps of T."""
+    total = answers.total()
+    if not total:
         return ""
-    ordered = sorted(t_us)
-    p50, p99 = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
+    steps = sorted(answers)
+    below = list(itertools.accumulate(answers[step] for step in steps))
+    p50, p99 = (steps[bisect.bisect_right(below, total * percent // 100)] * STEP_US for percent in (50, 99))
     return f"T p50 {p50 / 1000:.2f} p99 {p99 / 1000:.2f} ms"
