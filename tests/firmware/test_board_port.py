@@ -115,6 +115,33 @@ def test_opening_the_port_resets_a_board_told_to_do_so(board_command: list[str],
             assert ask(port, request_id).request_id == request_id
 
 
+def test_a_board_is_reset_by_a_signal_as_by_its_button(board_command: list[str], start: Start) -> None:
+    board = start(*board_command)
+    with board.open() as port:
+        assert ask(port, 1).request_id == 1
+        board.process.send_signal(signal.SIGHUP)
+        assert port.read_until(b"\n") == BANNER
+        assert ask(port, 2).request_id == 2
+
+
+def test_a_board_babbles_when_told_to_and_spoils_the_reply_that_comes_next(
+    board_command: list[str], start: Start
+) -> None:
+    board = start(*board_command)
+    with board.open() as port:
+        assert ask(port, 1).request_id == 1
+        board.process.send_signal(signal.SIGUSR2)
+        for _ in range(8):
+            with pytest.raises(ValueError, match=r"."):
+                decode_reply(port.read_until(b"\n"))
+        port.write(encode_request(2))
+        spoiled = port.read_until(b"\n")
+        assert spoiled.startswith(b"=00=0002")
+        with pytest.raises(ValueError, match=r"."):
+            decode_reply(spoiled)
+        assert ask(port, 3).request_id == 3
+
+
 def test_a_host_that_sets_no_terminal_options_is_understood(board_command: list[str], start: Start) -> None:
     board = start(*board_command)
     with Path(board.path).open("r+b", buffering=0) as port:
