@@ -100,7 +100,9 @@ class Machine:
 
     def _command(self) -> list[str]:
         kvm = self.accelerator == "kvm"
-        append = f"root=/dev/vda rw quiet console={self._guest.console}"
+        # A busy host makes an emulated guest slow, and systemd would give up what only takes its time.
+        patience = "systemd.default_timeout_start_sec=900 systemd.default_device_timeout_sec=900"
+        append = f"root=/dev/vda rw quiet console={self._guest.console} {patience}"
         return [
             self._guest.program, "-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio",
             "-accel", "kvm" if kvm else "tcg,thread=multi",

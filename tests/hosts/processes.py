@@ -18,22 +18,26 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def run(command: Sequence[str], log: Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> None:
     """Run a program to its end, its words in the log; raise HostTestError with its last ones if it fails."""
-    with log.open("ab") as words:
-        began = words.tell()
-        done = subprocess.run(
-            list(command), stdin=subprocess.DEVNULL, stdout=words, stderr=subprocess.STDOUT, cwd=cwd, env=env,
-            check=False, preexec_fn=_die_with_parent,
-        )  # fmt: skip
-    if done.returncode:
+    began = log.stat().st_size if log.exists() else 0
+    process = start(command, log, env, cwd)
+    try:
+        code = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)  # with what it started: mmdebstrap's apt, pip's own pip
+        process.wait()
+        raise
+    if code:
         said = log.read_bytes()[began:].decode(errors="replace").strip()
-        raise HostTestError(f"{Path(command[0]).name} ended with {done.returncode}; see {log}:\n{said[-1500:]}")
+        raise HostTestError(f"{Path(command[0]).name} ended with {code}; see {log}:\n{said[-1500:]}")
 
 
-def start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def start(
+    command: Sequence[str], log: Path, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
     """Start a program that is killed with us, in a session of its own so that Ctrl-C is for us alone."""
     with log.open("ab") as words:
         return subprocess.Popen(
-            list(command), stdin=subprocess.DEVNULL, stdout=words, stderr=subprocess.STDOUT,
+            list(command), stdin=subprocess.DEVNULL, stdout=words, stderr=subprocess.STDOUT, cwd=cwd, env=env,
             start_new_session=True, preexec_fn=_die_with_parent,  # noqa: PLW1509 - we have one thread
         )  # fmt: skip
 
