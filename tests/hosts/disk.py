@@ -28,6 +28,9 @@ SIZE_BYTES = 14 << 30
 CHECKOUT = "testbed"
 """The folder of the checkout in each user's home."""
 
+ENVIRONMENT = "/srv/venv"
+"""The virtual environment of every user."""
+
 WHEELS = "/srv/wheels"
 """Every locked Python package as the guest's own pip chose it: a guest has no network."""
 
@@ -103,32 +106,26 @@ class Disk:
             self._run("umount", "--recursive", str(root))
 
     def _place(self, checkout: Checkout, root: Path, user: str) -> None:
-        """Renew a user's checkout; what stays is the one virtual environment, which the others link to."""
+        """Renew a user's checkout; its virtual environment is the one that all of them share."""
         folder = root / USERS[user].lstrip("/") / CHECKOUT
-        environment = folder.parent / ".venv-kept"
-        if (folder / ".venv").is_dir() and not (folder / ".venv").is_symlink():
-            (folder / ".venv").rename(environment)
         shutil.rmtree(folder, ignore_errors=True)
         checkout.copy_to(folder, self._log)
-        if environment.exists():
-            environment.rename(folder / ".venv")
-        elif user != "tester":
-            (folder / ".venv").symlink_to(f"{USERS['tester']}/{CHECKOUT}/.venv")
+        (folder / ".venv").symlink_to(ENVIRONMENT)
 
     def _virtual_environment(self, root: Path) -> None:
         """Make it by the guest's own Python and pip where the locked packages changed, as `make` would."""
         folder = root / USERS["tester"].lstrip("/") / CHECKOUT
-        lock, ready = folder / "requirements-dev.lock", folder / ".venv" / ".ready"
-        digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+        ready = root / ENVIRONMENT.lstrip("/") / ".ready"
+        digest = hashlib.sha256((folder / "requirements-dev.lock").read_bytes()).hexdigest()
         if not ready.exists() or ready.read_text() != digest:
             with self._network(root) as environment:
                 inside = ("chroot", str(root), "env", "-i", *environment, "sh", "-euc")
-                at = f"cd {USERS['tester']}/{CHECKOUT}"
-                locked = "--require-hashes --requirement requirements-dev.lock"
-                self._run(*inside, f"{at} && rm -rf .venv {WHEELS} && python3 -m venv .venv")
-                self._run(*inside, f"{at} && .venv/bin/pip download --quiet {locked} --dest {WHEELS}")
-                self._run(*inside, f"{at} && .venv/bin/pip install --quiet --no-index --find-links {WHEELS} {locked}")
-        ready.write_text(digest)  # newer than the lock of the fresh checkout, or make would install again
+                locked = f"--require-hashes --requirement {USERS['tester']}/{CHECKOUT}/requirements-dev.lock"
+                pip = f"{ENVIRONMENT}/bin/pip"
+                self._run(*inside, f"rm -rf {ENVIRONMENT} {WHEELS} && python3 -m venv {ENVIRONMENT}")
+                self._run(*inside, f"{pip} download --quiet {locked} --dest {WHEELS}")
+                self._run(*inside, f"{pip} install --quiet --no-index --find-links {WHEELS} {locked}")
+        ready.write_text(digest)  # newer than the lock of the fresh checkouts, or make would install again
 
     @contextlib.contextmanager
     def _network(self, root: Path) -> Iterator[list[str]]:
