@@ -3,7 +3,7 @@
 """What a guest's kernel holds of the stand's processes, read by other means than the testbed's own.
 
 Runs as root in the guest, alone, on its Python: proc(5), the control groups' files (v2) and the engine's own notes on
-its containers; nothing of `experiments`. Prints one JSON line every other second until it is killed:
+its containers; nothing of `experiments`. Prints one JSON line every other second, until it is killed:
 
     {"from_ns": CLOCK_MONOTONIC, "to_ns": …, "services": {"broker": {"threads": {"TID": ["FIFO", 90, 0, "0"]},
      "cpu.weight": "100", "cpu.max": "max 100000", "nodelay": [1, 1]}}}
@@ -30,6 +30,9 @@ PROGRAMS = {
 }  # fmt: skip
 PAUSE_S = 2.0
 """To look takes a good part of a second in an emulated guest."""
+
+IDLE_S = 15.0
+"""While no stand is up; one is for longer than that before its first cycle."""
 
 _PIDFD_GETFD = 438
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -125,4 +128,4 @@ if __name__ == "__main__":
         from_ns = time.monotonic_ns()
         services = look()
         print(json.dumps({"from_ns": from_ns, "to_ns": time.monotonic_ns(), "services": services}), flush=True)
-        time.sleep(PAUSE_S)
+        time.sleep(PAUSE_S if services else IDLE_S)
