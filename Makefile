@@ -51,8 +51,8 @@ replay: $(VENV)/.ready ## run the plan of BUNDLE again: what differs here, then 
 	  $(RUN) -m analysis reproduced -- "$$original" results/latest
 
 gate: $(VENV)/.ready ## did it get slower? BASELINE=BUNDLE again here, with BROKER=… or BROKER_IMAGE=… in its place; JSON, JUnit
-	@if [ -z "$(BASELINE)" ]; then echo 'testbed: say which: make gate BASELINE=BUNDLE' >&2; exit 2; fi
-	@$(RUN) -m experiments gate "$(BASELINE)"
+	@if [ -z "$$BASELINE" ]; then echo 'testbed: say which: make gate BASELINE=BUNDLE' >&2; exit 2; fi
+	@exec $(RUN) -m experiments gate -- "$$BASELINE"
 
 report: $(VENV)/.ready ## derive tables and figures of BUNDLE (default: the latest) again
 	@exec $(RUN) -m analysis report -- "$${BUNDLE:-results/latest}"

@@ -81,7 +81,7 @@ def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: in
     found: dict[str, list[bool]] = {}
     for _ in range(splits):
         pair = _pair(noise, rng, (repetitions, repetitions), shift_us)
-        for measure, result in zip(pair, inference.judge([_sides(pair)], (seed,))[0], strict=True):
+        for measure, result in zip(pair, inference.judge([sides(pair)], (seed,))[0], strict=True):
             found.setdefault(str(measure.quantity), []).append(result.sure and result.t > 0)
     return {name: float(np.mean(sure)) for name, sure in found.items()}
 
@@ -118,7 +118,7 @@ def _sequence(
     for look in rule.looks:
         a, b = (side(t[: look.repetitions], r[: look.repetitions]) for t, r in drawn)
         pair = measures.of_sides(a, b)
-        results = inference.judge([_sides(pair, (quantity,))], (1,), look.share)[0]
+        results = inference.judge([sides(pair, (quantity,))], (1,), look.share)[0]
         at = next(j for j, measure in enumerate(pair) if measure.quantity == quantity)
         claim = conclusion.claim((CELL, CELL), pair[at], results[at], look.repetitions, question)
         settled = None if claim.verdict == UNKNOWN else claim.verdict
@@ -198,7 +198,7 @@ def sequence_table(runs: int) -> Grid:
 
 
 def _any_sure(pairs: Sequence[Sequence[Measure]]) -> bool:
-    return any(result.sure for own in inference.judge([_sides(pair) for pair in pairs], (1,)) for result in own)
+    return any(result.sure for own in inference.judge([sides(pair) for pair in pairs], (1,)) for result in own)
 
 
 def _pair(noise: Noise, rng: np.random.Generator, sizes: tuple[int, int], shift_us: float) -> list[Measure]:
@@ -219,7 +219,8 @@ def _longest(flags: Integers) -> int:
     return max((len(run) for run in "".join("x" if flag else " " for flag in flags).split()), default=0)
 
 
-def _sides(pair: Sequence[Measure], headlines: Sequence[Quantity] = headline.CONTENTION) -> Sides:
+def sides(pair: Sequence[Measure], headlines: Sequence[Quantity] = headline.CONTENTION) -> Sides:
+    """What is tested of one pair of cells, the headlines first."""
     families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in pair]
     return Sides(
         np.stack([measure.scores_a for measure in pair], axis=1),

@@ -10,6 +10,7 @@ import typer
 
 from analysis import (
     answer,
+    assertions,
     calibrate,
     checks,
     compare,
@@ -23,6 +24,7 @@ from analysis import (
     look,
     overview,
     path,
+    power,
     proved,
     recovery,
     recovery_table,
@@ -55,7 +57,10 @@ LATEST = Path("results/latest")
 
 @app.command()
 def summarise(bundle: BundleArgument = LATEST) -> None:
-    """Write summary.csv, table.md, figures/ and report.html into the bundle, and print the table."""
+    """Write summary.csv, table.md, figures/ and report.html into the bundle, and print the table.
+
+    A run with ASSERT ends with its verdict, also in assert.json, .md and .xml: 0: as asserted, 1: not, 3: cannot tell.
+    """
     run = _open(bundle)
     summaries = statistics.summarise(run)
     derived.write(run, summaries, run.folder)
@@ -76,6 +81,9 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     )
     say(console, (f"warning: {caution.line}" for caution in warnings.of(run, summaries)), "yellow")
     say(console, [f"Figures (PNG, SVG, PDF): {bundle / derived.FIGURES}/", f"Report: {bundle / derived.REPORT}"])
+    if asserted := assertions.judge(run, summaries):
+        say(console, [asserted.sentence, *asserted.lines], "bold")
+        raise typer.Exit(asserted.code)
 
 
 ROOM_FOR_NONE = ("min", "p99.9", "jitter")
@@ -224,6 +232,22 @@ def gate_command(
 def look_command(bundle: BundleArgument = LATEST) -> None:
     """Say whether a run with PRECISION has its answer, as one line of JSON: what the runner asks between blocks."""
     print(json.dumps(look.look(read(bundle)), ensure_ascii=False))
+
+
+@app.command(name="power")
+def power_command(
+    bundles: Annotated[
+        list[Path], typer.Argument(metavar="BUNDLE…", help="The folders of runs on the host in question.")
+    ],
+    draws: Annotated[int, typer.Option(metavar="N", min=20, help="Comparisons for each line.")] = 200,
+) -> None:
+    """Say what a comparison of 10 and of 20 repetitions a side would find on the host where these bundles were made.
+
+    Their own repetitions are drawn anew, and differences planted: shifts, a tail of 1 % of cycles, losses. Prints
+    Markdown, as docs/statistics.md has it; takes about a minute a cell.
+    """
+    for run in map(_open, bundles):
+        print(tables.markdown(power.table(run, draws)))
 
 
 @app.command(name="calibrate")

@@ -8,6 +8,8 @@ from pathlib import Path
 from analysis import (
     answer,
     answer_figures,
+    assertions,
+    checks,
     checksums,
     conditions,
     figures,
@@ -27,7 +29,8 @@ FIGURES = "figures"
 SUMS = "derived.SHA256SUMS"
 REPORT = "report.html"
 RECOVERY = "recovery.csv"
-FILES = ("summary.csv", "table.md", RECOVERY, REPORT)
+ASSERTIONS = ("assert.json", "assert.md", "assert.xml")
+FILES = ("summary.csv", "table.md", RECOVERY, *ASSERTIONS, REPORT)
 
 
 def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> None:
@@ -40,6 +43,8 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Non
         files.write_text(target / RECOVERY, recovery.render(recoveries))
     found = answer.of(bundle, summaries)
     files.write_text(target / REPORT, report.render(bundle, summaries, found))
+    if asserted := assertions.judge(bundle, summaries):
+        checks.write(asserted, target, "assert")
     drawn = files.fresh_folder(target / FIGURES)
     for plot in figures.chosen(list(figures.of_bundle(bundle, summaries)), found.question.headlines)[0]:
         figures.save(plot, drawn)

@@ -171,6 +171,7 @@ def _run(
     pinned: dict[str, str] | None = None,
 ) -> tuple[int, Path]:
     """Run a plan as the only one on this host; returns the exit code and the bundle."""
+    planned.require_enough()
     stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
     _require_one_machine(set(stands))
     for cell in planned.cells:

@@ -20,9 +20,10 @@ from experiments.knobs import Knobs, tcp
 from experiments.scenarios import SCENARIOS, Scenario, usual_headline
 from experiments.studies import STUDIES
 from experiments.variables import Settings
+from schema import assertions
 from schema.looks import SPENDING, Look, looks
 
-OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "PRECISION", "WARMUP", "DEADLINE_MS", "SEED", "YES"})
+OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "PRECISION", "ASSERT", "WARMUP", "DEADLINE_MS", "SEED", "YES"})
 """Variables that no arm of a study can have to itself."""
 
 
@@ -170,8 +171,20 @@ class Plan:
             "question": self.question or f"How late are answers: {self.title}?",
             "headline": list(self.headline or self._usual_headline()), "margin_percent": self.margin_percent,
             "cells": [cell.record(index) for index, cell in enumerate(self.cells)], "order": self.order(),
-            "sequential": self._sequential(),
+            "sequential": self._sequential(), "assertions": list(settings.assert_),
         }  # fmt: skip
+
+    def require_enough(self) -> None:
+        """Raise BadInputError for an assertion that this run is too short to judge."""
+        settings = self.settings
+        for one in assertions.parse(",".join(settings.assert_)) if settings.assert_ else ():
+            fewest = min(cell.messages for cell in self.cells) * settings.repetitions
+            if one.cycles > fewest:
+                remedy = f"needs {one.cycles} cycles, the run has {fewest}; raise MESSAGES or REPETITIONS"
+                raise BadInputError("ASSERT", one.text, remedy)
+            if settings.repetitions < assertions.FEWEST_REPETITIONS:
+                remedy = f"an interval needs REPETITIONS={assertions.FEWEST_REPETITIONS} at least"
+                raise BadInputError("ASSERT", one.text, remedy)
 
     def _sequential(self) -> dict[str, Any] | None:
         planned = [asdict(look) for look in self.looks()]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from experiments.errors import BadInputError
-from schema import bounds, looks
+from schema import assertions, bounds, looks
 
 Parser = Callable[[str, str], object]
 
@@ -66,6 +66,14 @@ def percent(high: float) -> Parser:
     return parse
 
 
+def asserted(name: str, text: str) -> tuple[str, ...]:
+    """What the run must show, each assertion by itself."""
+    try:
+        return tuple(one.text for one in assertions.parse(text))
+    except ValueError as error:
+        raise BadInputError(name, text, str(error)) from None
+
+
 def text(_name: str, value: str) -> str:
     """Left to whoever knows the kinds: see the packages boards, brokers, …."""
     return value
@@ -106,9 +114,15 @@ VARIABLES = {
     "FIDELITY": Variable(
         word("published"), "published: the thesis as it was: Nagle, flags, its flood, answers at QoS 0"
     ),
+    "ASSERT": Variable(asserted, "what the run must show, judged on the interval: O.p99<5ms,misses<1%"),
     "SEED": Variable(whole(*bounds.SEED), "fixes the order of the cells; default: drawn and recorded"),
     "YES": Variable(word("1"), "1: start even a run that takes longer than a day"),
 }
+
+
+def field_of(name: str) -> str:
+    """The field of a variable; one is a word of the language."""
+    return "assert_" if name == "ASSERT" else name.lower()
 
 
 @dataclass(frozen=True)
@@ -135,6 +149,7 @@ class Settings:
     fault_at_ms: int | None = None
     session: str | None = None
     fidelity: str | None = None
+    assert_: tuple[str, ...] = ()
     seed: int = -1
     yes: str | None = None
 
@@ -147,7 +162,7 @@ class Settings:
                 close = difflib.get_close_matches(name, VARIABLES, 1)
                 meant = f"did you mean {close[0]}? " if close else ""
                 raise BadInputError(name, value, f"no such variable; {meant}allowed are {', '.join(VARIABLES)}")
-            values[name.lower()] = VARIABLES[name].parse(name, value.strip())
+            values[field_of(name)] = VARIABLES[name].parse(name, value.strip())
         if "PRECISION" in given:
             repetitions = values.setdefault("repetitions", looks.USUAL_REPETITIONS)
             if repetitions < looks.FEWEST:  # type: ignore[operator]
@@ -159,7 +174,7 @@ OF_THE_MAKEFILE = ("PYTHON", "VENV")
 """What make's command line may also carry: the Makefile's own variables."""
 
 # A variable without a field would be accepted and ignored.
-assert {field.name.upper() for field in fields(Settings)} == set(VARIABLES)
+assert {field.name for field in fields(Settings)} == set(map(field_of, VARIABLES))
 
 
 def given(assignments: list[str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -149,6 +149,7 @@ class Plan(_Record):
     headline: Annotated[list[Line], Field(max_length=100)] | None = None
     margin_percent: Annotated[float, _check("a number from 0 to 1000", _is_margin)] = 5.0
     sequential: Sequential | None = None
+    assertions: Annotated[list[Line], Field(max_length=100)] = []
     cells: Annotated[list[Cell], Field(max_length=bounds.CELLS[1])]
     order: Annotated[
         list[Annotated[list[Count], Field(min_length=2, max_length=2)]], Field(max_length=bounds.PLANNED[1])

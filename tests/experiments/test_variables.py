@@ -63,6 +63,7 @@ WRONG = [
     ("QOS", "3", "from 0 to 2"), ("QOS", "0 1", "from 0 to 2"), ("QOS", "1,1", "once"), ("QOS_ANSWER", "0,1", "0 to 2"),
     ("MESSAGES", "0", "from 1"), ("REPETITIONS", "0", "from 1"), ("TIMEOUT_MS", "0", "from 1"),
     ("DEADLINE_MS", "0", "from 1"), ("PRECISION", "0%", "above 0"), ("PRECISION", "tight", "e.g. 10%"),
+    ("ASSERT", "O.p99<5", "needs a unit"), ("ASSERT", "fast", "say e.g. O.p99<5ms"),
     ("PRECISION", "101%", "up to 100%"), ("PRECISION", "1e1", "e.g. 10%"),
     ("DEVICE", "arduino", "none, simavr, usb"), ("DEVICE", "model:x", "no argument"), ("DEVICE", "usb", "which port"),
     ("DEVICE", "usb:ttyUSB0", "which port"), ("DEVICE", "usb:/dev/not-there", "not there"),
@@ -129,6 +130,18 @@ def test_bench_refuses_what_would_change_its_schedule(command: Command) -> None:
     assert err == "testbed: MESSAGES=5: bench has a fixed schedule; it takes only PLACEMENT and BROKER\n"
 
 
+@pytest.mark.parametrize(
+    ("asserted", "repetitions", "told"),
+    [("T.p99.9<1s", "10", "needs 2995 cycles, the run has 1000"), ("T.avg<1s", "2", "an interval needs REPETITIONS=3")],
+)
+def test_what_a_run_is_too_short_to_show_is_refused(
+    command: Command, asserted: str, repetitions: str, told: str
+) -> None:
+    code, _, err = command("run", "1", "PLACEMENT=host", f"ASSERT={asserted}", f"REPETITIONS={repetitions}")
+    assert code == 2
+    assert err.startswith(f"testbed: ASSERT={asserted}: {told}")
+
+
 @pytest.mark.parametrize("listing", ["scenarios", "variables", "--help"])
 def test_the_lists_can_be_read_anywhere(command: Command, listing: str) -> None:
     code, out, err = command(listing)
@@ -180,7 +193,7 @@ def test_whatever_is_given_is_read_or_refused_by_name(name: str, value: str) -> 
     refusal = ""
     try:
         settings = Settings.parse({name: value})
-        assert getattr(settings, name.lower()) is not None
+        assert getattr(settings, variables.field_of(name)) is not None
     except BadInputError as error:
         refusal = str(error)
     assert not refusal or refusal.startswith(f"{name}=")

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a comparison finds on a host as it is: a bundle's own repetitions, drawn anew, with differences planted.
+
+Simulated hosts are kind; what real repetitions vary by decides what can be found. Both sides are drawn, with
+replacement and whole, from one cell's counted repetitions, so that nothing differs; then a known difference is planted
+in side B. What the test then finds of it is its power here, and what it finds without one, its false alarms.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis import calibrate, cycles, headline, inference, labels, measures
+from analysis.bundle import Bundle, BundleError, Cell
+from analysis.cycles import MISSING, Cycles
+from analysis.distribution import Integers
+from analysis.quantity import Quantity
+from analysis.tables import Grid
+
+SIZES = (10, 20)
+FEWEST = 5
+"""Repetitions of a cell below which drawing them anew says nothing."""
+SHOWN = (*(Quantity("T", name) for name in ("p50", "p90", "p99")), Quantity("lost", "share_percent"))
+SHIFTED = ("T", "O", "T_intended")
+TAIL_SHARE, TAIL_US = 0.01, 5000
+LOST_SHARE = 0.02
+"""Of cycles: twice what cuts p99."""
+
+Plant = Callable[[np.random.Generator, int], tuple[Integers, Integers]]
+"""For so many cycles: by how much each is later (µs), and whether it is lost."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A difference, as the table names it."""
+
+    name: str
+    plant: Plant
+
+
+def _shift(by_us: int) -> Plant:
+    return lambda _, n: (np.full(n, by_us), np.zeros(n, dtype=np.int64))
+
+
+def _tail(rng: np.random.Generator, n: int) -> tuple[Integers, Integers]:
+    return TAIL_US * (rng.random(n) < TAIL_SHARE), np.zeros(n, dtype=np.int64)
+
+
+def _losses(rng: np.random.Generator, n: int) -> tuple[Integers, Integers]:
+    return np.zeros(n, dtype=np.int64), (rng.random(n) < LOST_SHARE).astype(np.int64)
+
+
+DIFFERENCES = (
+    Planted("nothing", _shift(0)),
+    Planted("T + 0.2 ms", _shift(200)),
+    Planted("T + 0.5 ms", _shift(500)),
+    Planted("T + 1 ms", _shift(1000)),
+    Planted(f"{TAIL_SHARE:.0%} of cycles + {TAIL_US / 1000:g} ms", _tail),
+    Planted(f"{LOST_SHARE:.0%} of cycles lost", _losses),
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is drawn from, and how it is judged."""
+
+    cycles: Cycles
+    deadline_ms: int
+    headlines: tuple[Quantity, ...]
+
+
+def table(bundle: Bundle, draws: int) -> Grid:
+    """How often each planted difference is found in each cell; raises `BundleError` where repetitions are too few."""
+    names = labels.of_cells(bundle.cells)
+    rows = [row for cell in bundle.cells for row in _rows(bundle, cell, names[cell.index], draws)]
+    if not rows:
+        raise BundleError(f"{bundle.folder}: no cell has {FEWEST} counted repetitions: too few to draw from")
+    header = ("cell", "repetitions", "drawn a side", "planted in B", *(quantity.name for quantity in SHOWN), "anything")
+    counted = [r for r in bundle.repetitions if r.counted]
+    noisy = sum(r.validity == "noisy" for r in counted)
+    title = f"Found of {draws} comparisons: {bundle.name}, {noisy} of {len(counted)} repetitions noisy"
+    return Grid(title, header, 4, tuple(rows))
+
+
+def _rows(bundle: Bundle, cell: Cell, name: str, draws: int) -> list[tuple[str, ...]]:
+    own = cycles.read(bundle, cell)
+    number = len(np.unique(own.repetition))
+    if number < FEWEST:
+        return []
+    source = Source(own, bundle.deadline_ms(cell), headline.of(bundle).headlines)
+    rows = []
+    for size in SIZES:
+        for place, planted in enumerate(DIFFERENCES):
+            rng = np.random.default_rng((int(bundle.plan["seed"]), cell.index, size, place))
+            found = found_of(source, planted, size, draws, rng)
+            rows.append((name, str(number), str(size), planted.name, *(f"{share:.0%}" for share in found)))
+    return rows
+
+
+def found_of(source: Source, planted: Planted, size: int, draws: int, rng: np.random.Generator) -> list[float]:
+    """The share of comparisons that are sure of a difference: in each of `SHOWN`, and in anything at all."""
+    found = []
+    for _ in range(draws):
+        a, b = drawn(source.cycles, size, rng), drawn(source.cycles, size, rng)
+        later, lost = planted.plant(rng, len(b.repetition))
+        changed = _with(b, later, lost.astype(bool))
+        pair = measures.of_sides(*(measures.of_cycles(side, source.deadline_ms) for side in (a, changed)))
+        results = inference.judge([calibrate.sides(pair, source.headlines)], (1,))[0]
+        sure = {measure.quantity: result.sure for measure, result in zip(pair, results, strict=True)}
+        found.append([*(sure.get(quantity, False) for quantity in SHOWN), any(sure.values())])
+    return [float(share) for share in np.mean(found, axis=0)]
+
+
+def drawn(own: Cycles, size: int, rng: np.random.Generator) -> Cycles:
+    """So many of the repetitions, whole, with replacement, numbered anew."""
+    parts = np.split(np.arange(len(own.repetition)), np.flatnonzero(np.diff(own.repetition)) + 1)
+    picked = [parts[place] for place in rng.integers(0, len(parts), size)]
+    at = np.concatenate(picked)
+    return replace(
+        own,
+        repetition=np.repeat(np.arange(1, size + 1), [len(part) for part in picked]),
+        intended_ns=own.intended_ns[at],
+        received_ns=own.received_ns[at],
+        latencies_us={metric: values[at] for metric, values in own.latencies_us.items()},
+    )
+
+
+def _with(own: Cycles, later_us: Integers, lost: npt.NDArray[np.bool_]) -> Cycles:
+    """The same with cycles later or lost; R is the board's and stays, but where the answer is lost."""
+    latencies = {
+        metric: np.where(lost | (values == MISSING), MISSING, values + (later_us if metric in SHIFTED else 0))
+        for metric, values in own.latencies_us.items()
+    }
+    return replace(own, latencies_us=latencies)

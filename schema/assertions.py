@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run must show (`ASSERT='O.p99<5ms,misses<1%'`): read before it starts, and recorded in its plan."""
+
+import math
+import re
+from dataclasses import dataclass
+
+METRICS = ("T", "R", "O", "T_intended")
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+STATISTICS = ("avg", *PERCENTILES, "jitter")
+SHARES = {"lost": "lost", "losses": "lost", "missed": "missed", "misses": "missed"}
+ALIASES = {"mean": "avg", "median": "p50"}
+MICROSECONDS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000}
+FEWEST_REPETITIONS = 3
+"""Fewer give no interval to judge on."""
+
+_FORM = re.compile(r"([A-Za-z_]+)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)")
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """`metric.statistic` of every cell must be below, or above, `limit`: in µs, % or cycles."""
+
+    text: str
+    metric: str
+    statistic: str
+    below: bool
+    limit: float
+
+    @property
+    def cycles(self) -> int:
+        """How many cycles of a cell its statistic needs: Wilks (1941), n ≥ ln 0.05 / ln q."""
+        q = PERCENTILES.get(self.statistic)
+        return 1 if q is None else math.ceil(math.log(0.05) / math.log(q))
+
+
+def parse(text: str) -> tuple[Assertion, ...]:
+    """Every assertion of a list parted by commas; raises `ValueError` with what is allowed."""
+    return tuple(_parse(part.strip()) for part in text.split(","))
+
+
+def _parse(text: str) -> Assertion:
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no assertion; say e.g. O.p99<5ms, T.avg<=8ms, misses<1% or lost.burst<3")
+    name, statistic, operator, number, unit = match.groups()
+    below, limit = operator.startswith("<"), float(number)
+    if name in METRICS:
+        statistic = ALIASES.get(statistic, statistic)
+        if statistic not in STATISTICS:
+            raise ValueError(f"{text!r}: statistics of {name} with an interval are {', '.join(STATISTICS)}")
+        if unit not in MICROSECONDS:
+            raise ValueError(f"{text!r}: a latency needs a unit: {', '.join(MICROSECONDS)}")
+        return Assertion(text, name, statistic, below, limit * MICROSECONDS[unit])
+    if name not in SHARES:
+        raise ValueError(f"{text!r}: allowed are {', '.join((*METRICS, *SHARES))}")
+    wanted = {None: "%", "burst": ""}.get(statistic)
+    if wanted is None or unit != wanted or (unit == "%" and limit > 100):
+        raise ValueError(f"{text!r}: say {name}<1% of the cycles offered, or {name}.burst<3 in a row")
+    return Assertion(text, SHARES[name], statistic or "share_percent", below, limit)
