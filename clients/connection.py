@@ -10,13 +10,19 @@ from __future__ import annotations
 import ctypes
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
+
+from clients import security
+from clients.security import Security
+from clients.way import Way
 
 MessageHandler = Callable[[paho.MQTTMessage], None]
 
@@ -81,14 +87,19 @@ class _BufferedSocket:
         return data
 
     def pending(self) -> int:
-        """Bytes that no select will announce, because they are here already."""
-        return len(self._buffer)
+        """Bytes that no select will announce, because they are here already: of ours, or decrypted by TLS."""
+        return len(self._buffer) + (self._sock.pending() if isinstance(self._sock, ssl.SSLSocket) else 0)
+
+    def protection(self, credentials: Security) -> dict[str, Any]:
+        """What this very socket is protected by; see `security.of_connection`."""
+        return security.of_connection(self._sock, credentials)
 
 
 class _Client(paho.Client):
     """paho's client on a buffered socket with the TCP option asked for, from the first byte on."""
 
     nodelay = True
+    tls: ssl.SSLContext | None = None
     buffered: _BufferedSocket | None = None
 
     def give_up_after(self, timeout_s: float) -> None:
@@ -101,6 +112,8 @@ class _Client(paho.Client):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in _TCP_KEEPALIVE.items():
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        if self.tls is not None:  # here, for paho would wrap what it cannot: our buffered socket
+            sock = self.tls.wrap_socket(sock, server_hostname=self.host)
         self.buffered = _BufferedSocket(sock)
         return self.buffered
 
@@ -112,24 +125,18 @@ class Connection:
     here at QoS 1 and 2 is sent again once this connection is opened again.
     """
 
-    def __init__(  # noqa: PLR0913
-        self,
-        host: str,
-        port: int,
-        *,
-        client_id: str,
-        nodelay: bool,
-        on_message: MessageHandler,
-        persistent: bool = False,
-    ) -> None:
-        self._address = (host, port)
+    def __init__(self, way: Way, *, client_id: str, on_message: MessageHandler) -> None:
+        self._way = way
         self._answers: dict[int, list[ReasonCode]] = {}
         self._connack: ReasonCode | None = None
-        self.persistent = persistent
         self._mqtt = _Client(
-            CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=not persistent, reconnect_on_failure=False
-        )
-        self._mqtt.nodelay = nodelay
+            CallbackAPIVersion.VERSION2, client_id=client_id, clean_session=not way.persistent,
+            reconnect_on_failure=False,
+        )  # fmt: skip
+        self._mqtt.nodelay = way.nodelay
+        self._mqtt.tls = way.credentials.tls
+        if way.credentials.user is not None:
+            self._mqtt.username_pw_set(way.credentials.user, way.credentials.password)
         self._mqtt.max_inflight_messages_set(IN_FLIGHT)
         self._mqtt.on_message = lambda _client, _userdata, message: on_message(message)
         self._mqtt.on_connect = self._on_connect
@@ -138,9 +145,8 @@ class Connection:
     def open(self, *, timeout_s: float) -> None:
         """Connect and wait for the CONNACK; raise ConnectionLostError or OSError."""
         self._connack = None
-        host, port = self._address
         self._mqtt.give_up_after(timeout_s)
-        self._mqtt.connect(host, port, keepalive=_KEEPALIVE_S)
+        self._mqtt.connect(self._way.host, self._way.port, keepalive=_KEEPALIVE_S)
         self._wait_until(lambda: self._connack is not None, timeout_s, "no CONNACK")
         if self._connack is not None and self._connack.is_failure:
             raise ConnectionLostError(f"the broker refused the connection: {self._connack}")
@@ -156,9 +162,9 @@ class Connection:
             raise SubscriptionRefusedError(f"the broker refused the subscription to {topic}")
         return granted
 
-    def publish(self, topic: str, payload: bytes, qos: int) -> bool:
+    def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> bool:
         """Hand one message to the socket; False when there is no connection. Not for use inside `on_message`."""
-        return self._mqtt.publish(topic, payload, qos).rc == MQTTErrorCode.MQTT_ERR_SUCCESS
+        return self._mqtt.publish(topic, payload, qos, retain).rc == MQTTErrorCode.MQTT_ERR_SUCCESS
 
     def wait(self, until_ns: int, others: Iterable[int] = ()) -> list[int]:
         """Sleep until CLOCK_MONOTONIC reads `until_ns`, the socket is readable, or one of `others` (descriptors) is.
@@ -186,6 +192,11 @@ class Connection:
     def keep_alive(self) -> None:
         """Ping the broker when it is due; call now and then, outside what is timed."""
         self._check(self._mqtt.loop_misc())
+
+    def protection(self) -> dict[str, Any]:
+        """What the open connection is protected by; see `security.of_connection`."""
+        assert self._mqtt.buffered is not None
+        return self._mqtt.buffered.protection(self._way.credentials)
 
     def close(self) -> None:
         """Say goodbye, without waiting."""

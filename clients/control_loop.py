@@ -14,6 +14,7 @@ End of input, a line `stop`, or SIGTERM ends it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -22,11 +23,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from paho.mqtt.client import MQTTMessage
 
+from clients import way
 from clients.connection import (
     Connection,
     ConnectionLostError,
@@ -35,7 +37,9 @@ from clients.connection import (
     sharpen_timers,
 )
 from clients.schedule import Job, Row, Schedule
-from clients.wire import Answer, Request, WireError, answer_topic, request_topic
+from clients.security import OPEN
+from clients.way import Way
+from clients.wire import PI_TOPIC, Answer, Request, WireError, answer_topic, request_topic
 
 PROBE_REPETITION = 0
 """Repetitions count from 1; the requests that ask whether the stand answers at all carry 0."""
@@ -46,6 +50,7 @@ RECONNECT_PATIENCE_S = 30.0
 _DROPPED = "$SYS/broker/publish/messages/dropped"
 """Mosquitto's count of messages it gave up on; brokers that do not have it say nothing."""
 
+_KNOCK_TIMEOUT_S = 5.0
 _REPORT_EVERY_NS = 1_000_000_000
 # A report costs some 100 µs: only where the next request is this far away.
 _REPORT_SLACK_NS = 4_000_000
@@ -64,16 +69,13 @@ class Reconnection:
 class ControlLoop:
     """Runs repetitions, each on a connection of its own; one that is lost on the way is made anew."""
 
-    def __init__(
-        self, host: str, port: int, *, nodelay: bool, emit: Callable[..., None], persistent: bool = False
-    ) -> None:
+    def __init__(self, way: Way, emit: Callable[..., None]) -> None:
         self._emit = emit
-        self._persistent = persistent
-        self._address = (host, port)
-        self._nodelay = nodelay
+        self._way = way
         self._schedule: Schedule | None = None
         self._probe_answered = False
         self._malformed = 0
+        self._pi: dict[str, Any] | None = None
         self._dropped: list[tuple[int, int]] = []
         self._reported = 0
         self._report_ns = 0
@@ -85,7 +87,7 @@ class ControlLoop:
         """Run one repetition and emit its events; raise ConnectionLostError when the stand does not answer."""
         self._jobs_fd = jobs_fd
         self._schedule, self._probe_answered, self._malformed, self._reported = None, False, 0, 0
-        self._dropped, self._reconnections = [], []
+        self._dropped, self._reconnections, self._pi = [], [], None
         # The one before stayed open until now, so that its socket could be looked at however short the repetition.
         if self._last is not None:
             self._last.close()
@@ -98,8 +100,9 @@ class ControlLoop:
             connection.close()
             return
         self._watch_drops(connection, patience_s)
+        connection.subscribe(PI_TOPIC, 0, timeout_s=patience_s)
         self._probe(connection, job, patience_s)
-        self._emit(event="ready", granted_qos=granted)
+        self._emit(event="ready", granted_qos=granted, protection=self._protection(connection, job.run))
         gc.collect()
         gc.disable()  # a collection in the middle of a cycle would be measured as latency of the broker
         schedule = self._schedule = Schedule(job)
@@ -154,7 +157,7 @@ class ControlLoop:
         raise AssertionError(otherwise)
 
     def _subscribed(self, job: Job, timeout_s: float, lost: Connection) -> Connection:
-        connection = lost if lost.persistent else self._connection(job.run)
+        connection = lost if self._way.persistent else self._connection(job.run)
         connection.open(timeout_s=timeout_s)
         granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=timeout_s)
         if granted != job.qos_answer:
@@ -171,18 +174,32 @@ class ControlLoop:
             except OSError as error:
                 # The broker of this repetition may still be starting.
                 if time.monotonic() > give_up:
-                    host, port = self._address
-                    raise ConnectionLostError(f"no broker at {host}:{port} within {patience_s:g} s: {error}") from error
+                    place = f"{self._way.host}:{self._way.port}"
+                    raise ConnectionLostError(f"no broker at {place} within {patience_s:g} s: {error}") from error
                 time.sleep(0.02)
             else:
                 return connection
         raise AssertionError("attempts never end by themselves")
 
     def _connection(self, run: str) -> Connection:
-        return Connection(
-            *self._address, client_id=f"control-loop-{run}", nodelay=self._nodelay, on_message=self._on_message,
-            persistent=self._persistent,
-        )  # fmt: skip
+        return Connection(self._way, client_id=f"control-loop-{run}", on_message=self._on_message)
+
+    def _protection(self, connection: Connection, run: str) -> dict[str, Any]:
+        """What protects each end, by service: both clients' own connections, and whom the broker lets in."""
+        strangers = self._lets_strangers_in(run)
+        return {"control-loop": connection.protection(), "pi": self._pi, "broker": {"strangers": strangers}}
+
+    def _lets_strangers_in(self, run: str) -> bool:
+        """Knock once without credentials: whether the broker is open is told by the broker alone."""
+        stranger = Connection(
+            replace(self._way, credentials=OPEN), client_id=f"stranger-{run}", on_message=lambda _message: None
+        )
+        try:
+            stranger.open(timeout_s=_KNOCK_TIMEOUT_S)
+        except OSError:
+            return False
+        stranger.close()
+        return True
 
     def _watch_drops(self, connection: Connection, patience_s: float) -> None:
         try:
@@ -209,6 +226,10 @@ class ControlLoop:
 
     def _on_message(self, message: MQTTMessage) -> None:
         received_ns = time.monotonic_ns()  # T ends here, when the answer reaches the application.
+        if message.topic == PI_TOPIC:
+            with contextlib.suppress(ValueError):  # of somebody else: then the Pi said nothing
+                self._pi = json.loads(message.payload)
+            return
         if message.topic == _DROPPED:
             if message.payload.isdigit():  # another broker may have words there
                 self._dropped.append((received_ns, int(message.payload)))
@@ -269,10 +290,7 @@ def serve_jobs(loop: ControlLoop, patience_s: float) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and run; returns the exit code."""
     parser = argparse.ArgumentParser(prog="control-loop", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--broker", default=os.environ.get("BROKER_HOST", "broker"), help="host name or address")
-    parser.add_argument("--port", type=int, default=int(os.environ.get("BROKER_PORT", "1883")))
-    parser.add_argument("--tcp", choices=("nodelay", "nagle"), default=os.environ.get("TCP", "nodelay"))
-    parser.add_argument("--session", choices=("clean", "persistent"), default=os.environ.get("SESSION", "clean"))
+    way.add_arguments(parser)
     parser.add_argument("--patience-s", type=float, default=30.0, help="how long to wait for broker, Pi and board")
     parser.add_argument("--jobs", action="store_true", help="read jobs from standard input (for the runner)")
     parser.add_argument("--interval-ms", type=float, default=20.0)
@@ -287,14 +305,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if not options.jobs:
             return _once(options)
-        loop = ControlLoop(
-            options.broker,
-            options.port,
-            nodelay=options.tcp == "nodelay",
-            emit=print_json,
-            persistent=options.session == "persistent",
-        )
-        serve_jobs(loop, options.patience_s)
+        serve_jobs(ControlLoop(Way.of(options), print_json), options.patience_s)
     except KeyboardInterrupt:
         return 130
     return 0
@@ -314,13 +325,7 @@ def _once(options: argparse.Namespace) -> int:
         warmup=options.warmup, qos=options.qos, qos_answer=options.qos, timeout_ms=options.timeout_ms,
     )  # fmt: skip
     try:
-        ControlLoop(
-            options.broker,
-            options.port,
-            nodelay=options.tcp == "nodelay",
-            emit=collect,
-            persistent=options.session == "persistent",
-        ).run(job, patience_s=options.patience_s)
+        ControlLoop(Way.of(options), collect).run(job, patience_s=options.patience_s)
     except OSError as error:
         print(f"control-loop: {error}", file=sys.stderr)
         return 1

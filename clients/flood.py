@@ -31,7 +31,9 @@ import sys
 import threading
 from typing import Any
 
+from clients import way
 from clients.flood_job import Flood, FloodJob
+from clients.way import Way
 
 _UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|ns)")
@@ -63,10 +65,8 @@ def raise_file_limit() -> None:
 class JobServer:
     """Runs the jobs that come on standard input, one after the other."""
 
-    def __init__(self, host: str, port: int, *, nodelay: bool, patience_s: float) -> None:
-        self._host = host
-        self._port = port
-        self._nodelay = nodelay
+    def __init__(self, way: Way, patience_s: float) -> None:
+        self._way = way
         self._patience_s = patience_s
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         """None: the end."""
@@ -92,7 +92,7 @@ class JobServer:
         except (TypeError, ValueError) as error:
             print_json(event="failed", reason=f"no job: {error}")
             return b"stop"
-        flood = Flood(self._host, self._port, job, nodelay=self._nodelay, emit=print_json)
+        flood = Flood(job, self._way, print_json)
         running = asyncio.create_task(flood.run(self._patience_s))
         following = asyncio.create_task(self._lines.get())
         await asyncio.wait({running, following}, return_when=asyncio.FIRST_COMPLETED)
@@ -120,9 +120,7 @@ def parser() -> argparse.ArgumentParser:
         prog="flooder", description=(__doc__ or "").split("\n\n")[0], allow_abbrev=False
     )
     add = described.add_argument
-    add("-broker", "--broker", default=os.environ.get("BROKER_HOST", "broker"), help="host, or tcp://host:port")
-    add("--port", type=int, default=int(os.environ.get("BROKER_PORT", "1883")))
-    add("--tcp", choices=("nodelay", "nagle"), default=os.environ.get("TCP", "nodelay"))
+    way.add_arguments(described, "-broker")
     add("--patience", type=duration_s, default=30.0, metavar="TIME", help="how long to wait for the broker")
     add("--jobs", action="store_true", help="read jobs from standard input (for the runner)")
     add("-num-clients", "--num-clients", type=int, default=100, metavar="N")
@@ -166,7 +164,7 @@ async def flood_once(options: argparse.Namespace, job: FloodJob) -> dict[str, An
         if event["event"] == "flooding" and not job.published:
             loop.call_later(options.duration or _DEFAULT_DURATION_S, flood.stop)
 
-    flood = Flood(options.broker, options.port, job, nodelay=options.tcp == "nodelay", emit=emit)
+    flood = Flood(job, Way.of(options), emit)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, flood.stop)
     await flood.run(options.patience)
@@ -209,8 +207,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.port = int(port)
     raise_file_limit()
     if options.jobs:
-        server = JobServer(options.broker, options.port, nodelay=options.tcp == "nodelay", patience_s=options.patience)
-        asyncio.run(server.serve())
+        asyncio.run(JobServer(Way.of(options), options.patience).serve())
         return 0
     try:
         job = job_of(options)

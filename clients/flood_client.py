@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from clients import packets
 from clients.packets import Packet, PacketError
+from clients.way import Way
 
 IN_FLIGHT = 20
 """How many QoS 1 and 2 messages of a client may await their acknowledgement; more are sent later, and late.
@@ -101,7 +102,7 @@ class Session(asyncio.Protocol):
         self._closing = False
 
     async def open(
-        self, address: tuple[str, int], client_id: str, *, nodelay: bool, receive_buffer: int | None = None
+        self, address: tuple[str, int], client_id: str, way: Way, *, receive_buffer: int | None = None
     ) -> None:
         """Connect and wait for the CONNACK; raise OSError."""
         loop = asyncio.get_running_loop()
@@ -111,14 +112,17 @@ class Session(asyncio.Protocol):
             if receive_buffer is not None:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
             await loop.sock_connect(sock, address)
-            await loop.create_connection(lambda: self, sock=sock)
+            tls = way.credentials.tls
+            await loop.create_connection(
+                lambda: self, sock=sock, ssl=tls, server_hostname=None if tls is None else way.host
+            )
             # After asyncio, which sets it on every connection by itself.
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(way.nodelay))
         except BaseException:
             sock.close()
             raise
         try:
-            answer = await self._ask(packets.connect(client_id))
+            answer = await self._ask(packets.connect(client_id, way.credentials.user, way.credentials.password))
         except BaseException:
             self.abort()
             raise

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clients.flood_client import SMALLEST_PAYLOAD, FloodClient, Session, SlowConsumer, Tally, Traffic
+from clients.way import Way
 
 MOMENT_S = 0.25
 """How long a load must hold before it counts as reached."""
@@ -102,10 +103,10 @@ class FloodJob:
 class Flood:
     """Runs one job against one broker and emits `flooding`, then `done` or `failed`."""
 
-    def __init__(self, host: str, port: int, job: FloodJob, *, nodelay: bool, emit: Callable[..., None]) -> None:
-        self._address = (host, port)
+    def __init__(self, job: FloodJob, way: Way, emit: Callable[..., None]) -> None:
+        self._address = (way.host, way.port)
         self._job = job
-        self._nodelay = nodelay
+        self._way = way
         self._emit = emit
         self._tally = Tally()
         self._clients: list[FloodClient] = []
@@ -182,7 +183,7 @@ class Flood:
                 async with asyncio.timeout(timeout_s):
                     found = await loop.getaddrinfo(*self._address, type=socket.SOCK_STREAM)
                     address = (str(found[0][4][0]), int(found[0][4][1]))
-                    await session.open(address, f"flood-{self._job.run}", nodelay=self._nodelay)
+                    await session.open(address, f"flood-{self._job.run}", self._way)
             except OSError as error:
                 if loop.time() > give_up_s:
                     host, port = self._address
@@ -201,9 +202,8 @@ class Flood:
         try:
             async with asyncio.timeout(self._job.timeout_s):
                 await consumer.open(
-                    self._address, f"slow-{self._job.run}-{number}",
-                    nodelay=self._nodelay, receive_buffer=_SMALL_RECEIVE_BUFFER,
-                )  # fmt: skip
+                    self._address, f"slow-{self._job.run}-{number}", self._way, receive_buffer=_SMALL_RECEIVE_BUFFER
+                )
                 await consumer.clog(f"testbed/flood/{self._job.run}/+", self._job.qos)
         except OSError as error:
             self._failures.append(_reason(error))
@@ -216,7 +216,7 @@ class Flood:
         client = FloodClient(number % job.clients, f"testbed/flood/{job.run}/{number}", self._traffic, self._tally)
         try:
             async with self._connecting, asyncio.timeout(job.timeout_s):
-                await client.open(self._address, f"flood-{job.run}-{number}", nodelay=self._nodelay)
+                await client.open(self._address, f"flood-{job.run}-{number}", self._way)
                 await client.subscribe(client.topic, job.qos)
         except BaseException as error:
             client.abort()

@@ -32,9 +32,11 @@ class PacketError(ValueError):
     """Bytes that MQTT 3.1.1 does not allow."""
 
 
-def connect(client_id: str) -> bytes:
-    """CONNECT with a clean session, no will, no user (§3.1)."""
-    return _packet(0x10, _text("MQTT") + b"\x04\x02" + KEEPALIVE_S.to_bytes(2, "big") + _text(client_id))
+def connect(client_id: str, user: str | None = None, password: str | None = None) -> bytes:
+    """CONNECT with a clean session and no will, with user and password or neither (§3.1)."""
+    flags, texts = (0x02, [client_id]) if user is None else (0xC2, [client_id, user, password or ""])
+    head = _text("MQTT") + bytes([4, flags]) + KEEPALIVE_S.to_bytes(2, "big")
+    return _packet(0x10, head + b"".join(map(_text, texts)))
 
 
 def subscribe(packet_id: int, topic_filter: str, qos: int) -> bytes:

@@ -47,6 +47,10 @@ def answer_topic(run: str) -> str:
     return f"testbed/{run}/answer"
 
 
+PI_TOPIC = "testbed/pi"
+"""Where the Pi leaves, retained, what its own connection is protected by: JSON, as `security.of_connection`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One cycle's question."""

@@ -15,7 +15,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from experiments import bench, by_hand, differences, doctor, engine, gate, images, lock, plan, replay, variables
+from experiments import (
+    bench,
+    by_hand,
+    credentials,
+    differences,
+    doctor,
+    engine,
+    gate,
+    images,
+    lock,
+    plan,
+    replay,
+    variables,
+)  # fmt: skip
 from experiments.errors import BadInputError, StandError, TestbedError
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
@@ -312,6 +325,8 @@ def build_images() -> None:
 def clean() -> None:
     """Remove what a killed run left behind: containers, networks, volumes. Bundles, and a run under way, stay."""
     with lock.alone():
+        for folder in credentials.remove_leftovers():
+            print(f"testbed: removed {folder}")
         _clean()
 
 

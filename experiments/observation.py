@@ -35,8 +35,8 @@ def observe(
 ) -> dict[str, Any]:
     """Run one repetition; `rows` grows as samples arrive, `heard` gets their round trips (µs).
 
-    Returns the control loop's event `done`, with the QoS it was granted. Raises StandError when the stand does not
-    answer or the control loop ends, RefusedError when the broker does not grant the QoS asked for.
+    Returns the control loop's event `done`, with the QoS granted and what protects the connections. Raises StandError
+    when the stand does not answer or the control loop ends, RefusedError when the broker does not grant the QoS.
     """
     channel.send(json.dumps(dataclasses.asdict(job)).encode())
     ready = _expect_ready(channel)
@@ -51,7 +51,7 @@ def observe(
         elif event["event"] == "done":
             if watch:
                 watch.end()
-            return event | {"granted_qos": ready["granted_qos"]}
+            return event | {name: ready[name] for name in ("granted_qos", "protection")}
         else:
             raise StandError(event.get("reason", f"unexpected event {event['event']}"))
 

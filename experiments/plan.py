@@ -16,7 +16,7 @@ from experiments.contentions.mqtt_stresser import MqttStresser
 from experiments.cpus import cpu_sets
 from experiments.errors import BadInputError
 from experiments.faults import Fault
-from experiments.knobs import Knobs, tcp
+from experiments.knobs import Knobs, security, tcp
 from experiments.scenarios import SCENARIOS, Scenario, usual_headline
 from experiments.studies import STUDIES
 from experiments.variables import Settings
@@ -38,13 +38,19 @@ class Conditions:
     broker: str = "mosquitto"
     fault: Fault | None = None
     session: str = "clean"
+    security: str = "none"
 
     def __post_init__(self) -> None:
-        """Add the TCP option to the knobs, for it is proved like them."""
+        """Add TCP option and security to the knobs, for they are proved like them."""
         merged = dict(self.knobs)
-        for service in tcp.ON:
-            others = tuple(knob for knob in merged.get(service, ()) if knob.field != tcp.NoDelay.field)
-            merged[service] = (*others, knobs.one(self.tcp))
+        of_connections = {service: [knobs.one(self.tcp)] for service in tcp.ON}
+        if self.security != "none":
+            for service in security.ON:
+                of_connections[service].append(knobs.one(self.security))
+        for service, added in of_connections.items():
+            fields = {knob.field for knob in added}
+            others = (knob for knob in merged.get(service, ()) if knob.field not in fields)
+            merged[service] = (*others, *added)
         object.__setattr__(self, "knobs", knobs.frozen(merged))
 
     def undisturbed(self) -> Conditions:
@@ -235,6 +241,7 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
         brokers.parse(settings.broker).kind if settings.broker else brokers.usual(placement),
         faults.parse(settings.fault or "none"),
         settings.session or "clean",
+        settings.security or "none",
     )
     require_services(conditions)
     if settings.fault_at_ms is not None and settings.fault is None:

@@ -11,7 +11,7 @@ import hashlib
 from typing import Any
 
 from experiments import knobs
-from experiments.knobs import Knob, Service, State
+from experiments.knobs import Knob, Service, State, security
 
 Proof = dict[str, Any]
 
@@ -23,6 +23,8 @@ def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[
     by_field = {knob.field: knob for knob in asked}
     proofs = []
     for field, kind in knobs.fields().items():
+        if not kind.of_kernel:
+            continue
         knob = by_field.get(field)
         expected = knob.expected() if knob else kind.untouched(service)
         if expected is NotImplemented:
@@ -64,6 +66,21 @@ def of_qos(done: dict[str, Any], granted: int, qos: int, qos_answer: int) -> lis
     return [granting, _proof(service, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=holds)]
 
 
+def of_security(protection: dict[str, Any], asked: dict[str, tuple[Knob, ...]]) -> list[Proof]:
+    """Prove what protects each end of the connections, as both clients and a stranger at the door found it."""
+    proofs = []
+    for name in security.ON:
+        service = Service(name, ())
+        knob = next((knob for knob in asked.get(name, ()) if knob.field == security.Password.field), None)
+        expected = knob.expected() if knob else security.Password.untouched(service)
+        observed = security.observed(name, protection)
+        requested = str(knob) if knob else "untouched"
+        entry = _proof(service, security.Password.field, requested, observed, holds=observed == expected)
+        entry["observed"]["connection"] = protection[name]
+        proofs.append(entry | {"expected": expected})
+    return proofs
+
+
 def of_board(done: dict[str, Any]) -> list[Proof]:
     """Prove that the board answered each question once."""
     repeats = done["board_repeats"]
@@ -87,6 +104,7 @@ REMEDIES = {
     "weight": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "quota": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "tcp": "the broker or a client does not honour TCP=…; choose the other value, or another BROKER",
+    "security": "the broker or a client does not do as SECURITY says; see their logs, and docs/security.md",
     "qos granted": "this broker does not grant that QoS; choose a lower QOS",
     "qos of requests, answers": "this broker delivers another QoS than asked for; choose a lower QOS",
     "answers once": "the board repeats itself: flash our sketch, or reset the board",

@@ -20,6 +20,8 @@ from experiments.errors import BadInputError
 from experiments.faults import Fault
 from experiments.images import LABEL
 from experiments.knobs import Knob
+from experiments.knobs.security import ON as SECURED
+from experiments.knobs.security import Password
 from experiments.knobs.tcp import NoDelay
 from experiments.plan import Cell, Conditions, Plan, fault_at_ms, require_services
 from experiments.variables import Settings
@@ -104,6 +106,10 @@ def _cell(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) -> 
     placement = cell.placement or facts.placement
     variables.VARIABLES["PLACEMENT"].parse("PLACEMENT", placement)
     kind, _, level = (cell.contention or "none").partition(":")
+    protected = {fields.get(Password.field, "none") for name, fields in cell.knobs.items() if name in SECURED}
+    if len(protected) > 1:
+        raise BadInputError("SECURITY", ", ".join(sorted(protected)), "all services have the same")
+    security = str(variables.VARIABLES["SECURITY"].parse("SECURITY", protected.pop() if protected else "none"))
     tcp = str(variables.VARIABLES["TCP"].parse("TCP", cell.knobs.get("broker", {}).get(NoDelay.field, "nodelay")))
     asked = {service: _knobs(service, fields) for service, fields in cell.knobs.items()}
     conditions = Conditions(
@@ -114,6 +120,7 @@ def _cell(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) -> 
         brokers.parse(cell.broker or _broker_before(facts) or brokers.usual(placement)).kind,
         _fault(cell, named.get("FAULT")),
         cell.session,
+        security,
     )
     require_services(conditions)
     messages = cell.messages or facts.plan.messages
@@ -150,11 +157,12 @@ def _fault(cell: schema.Cell, named: str | None) -> Fault | None:
 
 
 def _knobs(service: str, fields: Mapping[str, str]) -> tuple[Knob, ...]:
-    """The knobs of one service but TCP's, which is the stand's; each must set the field it was recorded for."""
+    """The knobs of one service but the connections', the stand's; each must set the field it was recorded for."""
     if service not in knobs.SERVICES:
         raise BadInputError("PRIORITY", service, f"services are {', '.join(knobs.SERVICES)}")
-    chosen = tuple(knobs.one(text) for field, text in fields.items() if field != NoDelay.field)
-    for knob, field in zip(chosen, (field for field in fields if field != NoDelay.field), strict=True):
+    set_here = {field: text for field, text in fields.items() if field not in (NoDelay.field, Password.field)}
+    chosen = tuple(knobs.one(text) for text in set_here.values())
+    for knob, field in zip(chosen, set_here, strict=True):
         if knob.field != field:
             raise BadInputError("PRIORITY", f"{service}={knob}", f"it sets {knob.field}, yet is recorded as {field}")
     return chosen

@@ -264,6 +264,7 @@ class Runner:
         entry["noise"] = witness.noise | {"observer_cpu_percent": witness.observer_cpu_percent}
         entry["proofs"] = [
             *witness.proofs, *proof.of_qos(done, done["granted_qos"], cell.qos, cell.qos_answer), *proof.of_board(done),
+            *proof.of_security(done["protection"], dict(conditions.knobs)),
         ]  # fmt: skip
         running.resources = witness.resources + _drops(done["broker_dropped"])
         # A loop that a fault cut off for good is what was to be measured: it never recovered.

@@ -55,6 +55,13 @@ STUDIES = {
         {"INTERVALS": "20", "QOS": "0,1,2"},
         headline=("T.p50",),
     ),
+    "security": Study(
+        "What do a password and TLS cost the loop?",
+        "1",
+        {security: {"SECURITY": security} for security in ("none", "password", "tls")},
+        {"INTERVALS": "20"},
+        headline=("O.p50",),
+    ),
     "docker": Study(
         "What does Docker itself cost?",
         "0",

@@ -102,6 +102,7 @@ VARIABLES = {
     "DEVICE": Variable(text, "the board: simavr, model, usb:/dev/ttyUSB0, none"),
     "PLACEMENT": Variable(word(*bounds.PLACEMENTS), "docker or host; default: docker where an engine answers"),
     "TCP": Variable(word("nodelay", "nagle"), "Nagle's algorithm off or on, at both clients and the broker"),
+    "SECURITY": Variable(word("none", "password", "tls"), "what the broker asks of its clients: none, password, tls"),
     "BROKER": Variable(text, "mosquitto; on the host also amqtt"),
     "PRIORITY": Variable(
         text, "broker=fifo:90,control-loop=nice:-10+weight:4096, none, or published (the thesis' flags)"
@@ -141,6 +142,7 @@ class Settings:
     device: str | None = None
     placement: str | None = None
     tcp: str | None = None
+    security: str | None = None
     broker: str | None = None
     priority: str | None = None
     contention: str | None = None

@@ -9,7 +9,9 @@ import os
 import signal
 import sys
 
+from clients import way
 from clients.connection import sharpen_timers
+from clients.way import Way
 from rpi.board import Board, NoBoard, SerialBoard
 from rpi.bridge import Bridge
 
@@ -17,10 +19,7 @@ from rpi.bridge import Bridge
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line and serve until stopped; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m rpi", description="Bridge between an MQTT broker and a board.")
-    parser.add_argument("--broker", default=os.environ.get("BROKER_HOST", "broker"), help="host name or address")
-    parser.add_argument("--port", type=int, default=int(os.environ.get("BROKER_PORT", "1883")))
-    parser.add_argument("--tcp", choices=("nodelay", "nagle"), default=os.environ.get("TCP", "nodelay"))
-    parser.add_argument("--session", choices=("clean", "persistent"), default=os.environ.get("SESSION", "clean"))
+    way.add_arguments(parser)
     parser.add_argument(
         "--serial", default=os.environ.get("SERIAL_PORT", "/dev/ttyUSB0"), help="the board's serial port"
     )
@@ -37,11 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     # The bridge makes no reference cycles worth a collector's pause in the middle of R.
     gc.disable()
     try:
-        bridge = Bridge(
-            options.broker, options.port, board, options.board, nodelay=options.tcp == "nodelay",
-            persistent=options.session == "persistent",
-        )  # fmt: skip
-        bridge.serve()
+        Bridge(Way.of(options), board, options.board).serve()
     except KeyboardInterrupt:
         return 130
     return 0

@@ -14,7 +14,8 @@ import time
 from paho.mqtt.client import MQTTMessage
 
 from clients.connection import Connection, ConnectionLostError, attempt_timeouts_s
-from clients.wire import Answer, Request, WireError, answer_topic, request_topic
+from clients.way import Way
+from clients.wire import PI_TOPIC, Answer, Request, WireError, answer_topic, request_topic
 from rpi.board import Board, Question
 
 _KEEP_ALIVE_NS = 1_000_000_000
@@ -23,14 +24,10 @@ _KEEP_ALIVE_NS = 1_000_000_000
 class Bridge:
     """Answers every run's requests, through broker restarts and board failures, until it is stopped."""
 
-    def __init__(  # noqa: PLR0913
-        self, host: str, port: int, board: Board, board_name: str, *, nodelay: bool, persistent: bool = False
-    ) -> None:
-        self._address = (host, port)
+    def __init__(self, way: Way, board: Board, board_name: str) -> None:
+        self._way = way
         self._board = board
         self._board_name = board_name
-        self._nodelay = nodelay
-        self._persistent = persistent
         self._malformed = 0
         self._answers = 0
 
@@ -38,22 +35,21 @@ class Bridge:
         """Relay for ever; a lost broker is reconnected, quickly at first."""
         connection = self._connection()
         while True:
-            if not connection.persistent:
+            if not self._way.persistent:
                 connection = self._connection()
             self._open(connection)
             try:
+                protection = connection.protection()
+                connection.publish(PI_TOPIC, json.dumps(protection).encode(), 0, retain=True)
                 granted = [connection.subscribe(request_topic("+", qos), qos, timeout_s=5.0) for qos in (0, 1, 2)]
-                self._log("connected", granted_qos=granted)
+                self._log("connected", granted_qos=granted, protection=protection)
                 self._relay(connection)
             except OSError as error:
                 self._log("disconnected", reason=str(error))
                 self._board.forget()
 
     def _connection(self) -> Connection:
-        return Connection(
-            *self._address, client_id="pi", nodelay=self._nodelay, on_message=self._on_message,
-            persistent=self._persistent,
-        )  # fmt: skip
+        return Connection(self._way, client_id="pi", on_message=self._on_message)
 
     def _open(self, connection: Connection) -> None:
         for timeout_s in attempt_timeouts_s():

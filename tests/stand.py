@@ -29,9 +29,11 @@ from hypothesis import settings
 from paho.mqtt.client import MQTTMessage
 
 from clients.connection import Connection, ConnectionLostError
+from clients.way import Way
 from clients.wire import Answer, Request, WireError, answer_topic, request_topic
 from experiments import brokers, lock
 from experiments.brokers import Broker
+from experiments.credentials import OPEN, Protection
 from experiments.variables import VARIABLES
 from firmware import protocol
 
@@ -64,11 +66,13 @@ def free_port() -> int:
 class RunningBroker:
     """A broker process on a loopback port that stays its own from one start to the next."""
 
-    def __init__(self, folder: Path, broker: Broker | None = None, *, nodelay: bool = True) -> None:
+    def __init__(
+        self, folder: Path, broker: Broker | None = None, *, nodelay: bool = True, protection: Protection = OPEN
+    ) -> None:
         self.port = free_port()
         broker = broker or brokers.on_this_host()
         self.kind = broker.kind
-        self._command = broker.host_command(self.port, nodelay=nodelay, folder=folder)
+        self._command = broker.host_command(self.port, nodelay=nodelay, folder=folder, protection=protection)
         self._log = folder / "broker.log"
         self.start()
 
@@ -93,9 +97,8 @@ class Client:
 
     def __init__(self, port: int, *, nodelay: bool = True, name: str = "test") -> None:
         self.messages: list[MQTTMessage] = []
-        self.connection = Connection(
-            "127.0.0.1", port, client_id=name, nodelay=nodelay, on_message=self.messages.append
-        )
+        way = Way("127.0.0.1", port, nodelay)
+        self.connection = Connection(way, client_id=name, on_message=self.messages.append)
         self.connection.open(timeout_s=PATIENCE_S)
 
     def subscribe(self, topic: str, qos: int = 2) -> int:
@@ -122,7 +125,7 @@ class Responder:
         self._script = script
         self._due: list[tuple[str, bytes, int]] = []
         self._wake, self._stop = os.pipe()
-        self._client = Connection("127.0.0.1", port, client_id="responder", nodelay=True, on_message=self._take)
+        self._client = Connection(Way("127.0.0.1", port), client_id="responder", on_message=self._take)
         self._client.open(timeout_s=PATIENCE_S)
         for qos in (0, 1, 2):
             self._client.subscribe(request_topic("+", qos), qos, timeout_s=PATIENCE_S)

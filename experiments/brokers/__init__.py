@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+from experiments.credentials import OPEN, Protection
 from experiments.errors import BadInputError
 from experiments.registry import Registry
 
@@ -29,8 +30,11 @@ class Broker:
         """Say what to do where `available_on_host` is false."""
         return "not installed on this host; leave BROKER out to use amqtt"
 
-    def host_command(self, port: int, *, nodelay: bool, folder: Path) -> list[str]:
-        """Give the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`."""
+    def host_command(self, port: int, *, nodelay: bool, folder: Path, protection: Protection = OPEN) -> list[str]:
+        """Give the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`.
+
+        No secret goes into the configuration, which the bundle keeps: it names the files of `protection`.
+        """
         raise NotImplementedError
 
     def version_on_host(self) -> str:

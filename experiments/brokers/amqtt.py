@@ -8,7 +8,16 @@ import json
 import sys
 from pathlib import Path
 
+from pwdlib import PasswordHash
+from pwdlib.hashers.argon2 import Argon2Hasher
+
+from clients.security import USER
 from experiments.brokers import Broker
+from experiments.credentials import OPEN, Protection
+
+# A random password of 32 bytes needs no slow hash, and every connection would wait for it.
+_HASHES = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))
+_PLUGINS = "amqtt.plugins.authentication"
 
 _PROGRAM = Path(sys.executable).with_name("amqtt")
 
@@ -26,13 +35,28 @@ class Amqtt(Broker):
         """It comes with our packages, so these are not whole."""
         return f"{_PROGRAM} is not there; remove .venv and run make again, or install mosquitto"
 
-    def host_command(self, port: int, *, nodelay: bool, folder: Path) -> list[str]:  # noqa: ARG002
-        """Run on a configuration that lets everyone in, on loopback."""
+    def host_command(
+        self,
+        port: int,
+        *,
+        nodelay: bool,  # noqa: ARG002
+        folder: Path,
+        protection: Protection = OPEN,
+    ) -> list[str]:
+        """Run on a configuration for loopback, which lets everyone in unless it is protected."""
         configuration = folder / "amqtt.yaml"
-        settings = {
-            "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
-            "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
-        }
+        listener: dict[str, object] = {"type": "tcp", "bind": f"127.0.0.1:{port}"}
+        plugin: dict[str, object] = {f"{_PLUGINS}.AnonymousAuthPlugin": {"allow_anonymous": True}}
+        if protection.kind != "none":
+            passwords = Path(protection.file("passwords.argon2"))
+            passwords.touch(mode=0o600)
+            passwords.write_text(f"{USER}:{_HASHES.hash(protection.password)}\n")
+            plugin = {f"{_PLUGINS}.FileAuthPlugin": {"password_file": str(passwords)}}
+        if protection.kind == "tls":
+            listener |= {"ssl": True} | {
+                name: protection.file(file) for name, file in (("certfile", "server.pem"), ("keyfile", "server.key"))
+            }
+        settings = {"listeners": {"default": listener}, "plugins": plugin}
         configuration.write_text(json.dumps(settings))  # YAML is a superset of JSON
         return [str(_PROGRAM), "-c", str(configuration)]
 

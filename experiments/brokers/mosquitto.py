@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 from pathlib import Path
 
 from experiments.brokers import Broker
+from experiments.credentials import OPEN, Protection
 
 _CONFIGURATIONS = Path(__file__).parents[2] / "compose" / "broker"
 
@@ -23,17 +25,40 @@ class Mosquitto(Broker):
         """Debian installs it outside an ordinary user's PATH."""
         return _binary() is not None
 
-    def host_command(self, port: int, *, nodelay: bool, folder: Path) -> list[str]:
+    def host_command(self, port: int, *, nodelay: bool, folder: Path, protection: Protection = OPEN) -> list[str]:
         """Run on the container's own configuration, but for the address."""
         source = _CONFIGURATIONS / ("nodelay.conf" if nodelay else "nagle.conf")
         configuration = folder / "mosquitto.conf"
-        configuration.write_text(source.read_text().replace("listener 1883", f"listener {port} 127.0.0.1"))
+        text = source.read_text().replace("listener 1883", f"listener {port} 127.0.0.1")
+        configuration.write_text(protected(text, protection))
+        if protection.kind != "none" and os.geteuid() == 0:
+            _hand_over(protection)
         return [str(_binary()), "-c", str(configuration)]
 
     def version_on_host(self) -> str:
         """As the program says it."""
         said = subprocess.run([str(_binary()), "-h"], capture_output=True, text=True, check=False).stdout
         return said.splitlines()[0].removeprefix("mosquitto version ") if said else "unknown"
+
+
+def protected(configuration: str, protection: Protection) -> str:
+    """The same configuration, with nobody let in unless as `protection` says."""
+    if protection.kind == "none":
+        return configuration
+    lines = ["allow_anonymous false", f"password_file {protection.file('passwords')}"]
+    if protection.kind == "tls":
+        lines += [f"certfile {protection.file('server.pem')}", f"keyfile {protection.file('server.key')}"]
+        lines += ["tls_version tlsv1.3"]
+    return configuration.replace("allow_anonymous true", "\n".join(lines))
+
+
+def _hand_over(protection: Protection) -> None:
+    """Give the broker's files to the user that Mosquitto, started by root, becomes before it reads them."""
+    users = {entry.pw_name for entry in pwd.getpwall()}
+    user = "mosquitto" if "mosquitto" in users else "nobody"
+    protection.folder.chmod(0o711)
+    for path in (protection.folder / "broker", *(protection.folder / "broker").iterdir()):
+        shutil.chown(path, user)
 
 
 def _binary() -> str | None:

@@ -41,6 +41,8 @@ class Knob:
     field: ClassVar[str]
     """What of the kernel's state it sets; also its name in proofs."""
     containers_only: ClassVar[bool] = False
+    of_kernel: ClassVar[bool] = True
+    """Is it read back by the observer? Otherwise by who takes part, as its own proof says."""
     variable: ClassVar[str] = "PRIORITY"
     """The variable it is asked for by."""
 

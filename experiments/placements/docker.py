@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import re
 import secrets
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,16 +22,20 @@ import docker.types
 from docker.models.containers import Container
 from docker.utils.socket import frames_iter
 
-from experiments import brokers, engine, host, images, published, tidy
+from experiments import brokers, credentials, engine, host, images, knobs, published, tidy
+from experiments.brokers.mosquitto import protected
 from experiments.cpus import cpu_sets
+from experiments.credentials import Protection
 from experiments.errors import BadInputError, StandError
 from experiments.faults import Life, Place
+from experiments.knobs.security import FOLDER
 from experiments.observer import disk
-from experiments.placements import Channel, Stand
+from experiments.placements import Channel, Stand, vault
 from experiments.plan import Conditions
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
+_CONFIGURATIONS = ROOT / "compose" / "broker"
 LABEL = "testbed.run"
 ATTACHED = ("control-loop", "observer", "flooder", "capture", "link")
 _ECHO_PORT = 7007
@@ -86,6 +92,8 @@ class DockerStand(Stand):
         self._kept = True
         self._attached: dict[str, str] = {}
         self._streams: list[_AttachedChannel] = []
+        self._run = ""
+        self._vault_filled = False
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
@@ -102,6 +110,10 @@ class DockerStand(Stand):
         image = conditions.contention.image if conditions.contention else None
         if image and not published.obtain(self._engine, image):
             raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
+        if image and conditions.security != "none":
+            raise BadInputError(
+                "SECURITY", conditions.security, f"{image} connects as anybody may; FLOOD=published can"
+            )
         if conditions.fault:
             if engine.is_far():
                 why = "its time is read on this machine's clock, the cycles' on the engine's; run it there"
@@ -110,7 +122,7 @@ class DockerStand(Stand):
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
-        self._folder, self._project = folder, f"testbed-{run}"
+        self._folder, self._run, self._project = folder, run, f"testbed-{run}"
         built = images.ensure(self._engine)
         if "broker" in self._pinned:
             self._pinned["broker"] = images.with_configurations(self._engine, self._pinned["broker"])
@@ -151,7 +163,10 @@ class DockerStand(Stand):
         override.write_text(json.dumps(self._override(conditions), indent=1))
         self._environment |= {
             "TCP": conditions.tcp, "BOARD": conditions.board.kind, "SESSION": conditions.session,
+            "SECURITY": conditions.security,
         }  # fmt: skip
+        if conditions.security != "none" and not self._vault_filled:
+            self._issue_credentials()
         as_run = self._folder / "compose.yml"
         self._compose("config", "--output", str(as_run))
         as_run.write_text(relocated(as_run.read_text()))
@@ -171,6 +186,15 @@ class DockerStand(Stand):
         """Keep what the containers said, and none of them."""
         self._conditions, self._kept = None, False
         tidy.each([("logs", self._save_logs), ("real-time budgets", self._release)])
+
+    def _issue_credentials(self) -> None:
+        with tempfile.TemporaryDirectory(prefix=credentials.PREFIX) as scratch:
+            issued = credentials.issue(Path(scratch), ("broker",))
+            (issued / vault.CONFIGURATION).mkdir()
+            for kind, source in itertools.product(("password", "tls"), _CONFIGURATIONS.glob("*.conf")):
+                (issued / vault.CONFIGURATION / f"{kind}-{source.name}").write_text(_protected(kind, source.name))
+            vault.fill(self._engine, self._project, {LABEL: self._run}, "testbed/client", issued)
+        self._vault_filled = True
 
     def restart(self, service: str) -> None:
         """Restart its container."""
@@ -202,7 +226,7 @@ class DockerStand(Stand):
     def broker_configuration(self) -> str:
         """Give the file in the broker's image for this TCP option."""
         assert self._conditions is not None
-        return (ROOT / "compose" / "broker" / _configuration(self._conditions)).read_text()
+        return _protected(self._conditions.security, _configuration(self._conditions))
 
     def capture(self) -> Channel:
         """Start a capture in the present broker's network namespace; it ends with its reply to `stop`."""
@@ -300,6 +324,11 @@ class DockerStand(Stand):
             services[conditions.contention.service] = {"command": conditions.contention.arguments(), **image}
         wishes = list(conditions.board.compose().items())
         wishes += [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
+        if conditions.security != "none":
+            name = f"{conditions.security}-{_configuration(conditions)}"
+            wishes.append(("broker", {"command": _serve(f"{FOLDER}/{vault.CONFIGURATION}/{name}")}))
+            if conditions.contention and conditions.contention.service == "flooder":
+                wishes.append(("flooder", knobs.one(conditions.security).compose()))
         for service, extra in wishes:
             services[service] = services.get(service, {}) | extra
         for service, image_id in self._pinned.items():
@@ -311,10 +340,9 @@ class DockerStand(Stand):
             return {"services": services}
         # In memory: a disk's own latency is not what is measured. The observer has it too, which keeps it over a kill.
         mount = {"type": "volume", "source": "store", "volume": {"nocopy": True}}
-        services["broker"] = services.get("broker", {}) | {
-            "command": ["/usr/sbin/mosquitto", "-c", f"/mosquitto/config/{_configuration(conditions)}"],
-            "volumes": [mount | {"target": "/mosquitto/data"}],
-        }
+        broker = services["broker"]
+        broker["command"] = broker.get("command") or _serve(f"/mosquitto/config/{_configuration(conditions)}")
+        broker["volumes"] = [*broker.get("volumes", ()), mount | {"target": "/mosquitto/data"}]
         services["observer"] |= {"volumes": [mount | {"target": str(disk.STORE)}]}
         options = {"type": "tmpfs", "device": "tmpfs", "o": "size=4m,mode=0777"}
         store = {"labels": {LABEL: self._environment["TESTBED_RUN"]}, "driver_opts": options}
@@ -460,6 +488,15 @@ def relocated(compose: str) -> str:
 def _configuration(conditions: Conditions) -> str:
     """Name the broker's configuration for these conditions."""
     return f"{conditions.tcp}-persistent.conf" if conditions.stores() else f"{conditions.tcp}.conf"
+
+
+def _serve(configuration: str) -> list[str]:
+    return ["/usr/sbin/mosquitto", "-c", configuration]
+
+
+def _protected(security: str, name: str) -> str:
+    """A configuration of the broker's image or, where it names credentials, the one that takes its place."""
+    return protected((_CONFIGURATIONS / name).read_text(), Protection(security, Path(FOLDER)))
 
 
 def _of_project(project: str) -> dict[str, str | list[str] | bool]:

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from experiments import brokers
+from experiments import brokers, credentials
 from experiments.brokers import Broker
+from experiments.credentials import OPEN, Protection
 from experiments.errors import BadInputError, StandError
 from experiments.faults import Life, Place
 from experiments.placements import Channel, Stand
@@ -74,6 +75,8 @@ class HostStand(Stand):
         self._commands: dict[str, _Command] = {}
         # A child dies with the thread that started it (PR_SET_PDEATHSIG): one that lives as long as we do.
         self._starter = ThreadPoolExecutor(1, "starter")
+        self._issued: tempfile.TemporaryDirectory[str] | None = None
+        """This run's credentials, where SECURITY asks for some."""
         self._ports: tempfile.TemporaryDirectory[str] | None = None
         self._conditions: Conditions | None = None
 
@@ -129,17 +132,22 @@ class HostStand(Stand):
         self._conditions = conditions
         python = [sys.executable, "-m"]
         self._open("observer", [*python, "experiments.observer"])
+        if conditions.security != "none":
+            self._issued = tempfile.TemporaryDirectory(prefix=credentials.PREFIX)
+            credentials.issue(Path(self._issued.name), ("127.0.0.1",))
         self.fresh_broker()
         port = conditions.board.on_host(self._start_board)
         client = ["--broker", "127.0.0.1", "--port", str(self._port), "--tcp", conditions.tcp]
         session = ["--session", conditions.session]
+        if self._issued:
+            client += ["--security", conditions.security, "--credentials", str(Path(self._issued.name) / "client")]
         bridge = ["--board", conditions.board.kind, *(["--serial", port] if port else [])]
         self._start("pi", [*python, "rpi", *client, *session, *bridge])
         self._open("control-loop", [*python, "clients.control_loop", "--jobs", *client, *session])
         contention = conditions.contention
         if contention:
             start = self._open if contention.service == "flooder" else self._start
-            where = client[:4] if contention.service == "flooder" else []
+            where = client if contention.service == "flooder" else []
             start(contention.service, [*contention.host_program(), *contention.arguments(), *where])
 
     def capture(self) -> Channel:
@@ -176,7 +184,10 @@ class HostStand(Stand):
         self._stop("broker")
         nodelay = self._conditions.tcp == "nodelay"
         broker = self._brokers[self._conditions.broker]
-        self._broker_command = broker.host_command(self._port, nodelay=nodelay, folder=self._folder / "logs")
+        protection = Protection(self._conditions.security, Path(self._issued.name)) if self._issued else OPEN
+        self._broker_command = broker.host_command(
+            self._port, nodelay=nodelay, folder=self._folder / "logs", protection=protection
+        )
         self._await_broker(broker.kind, self._start("broker", self._broker_command))
 
     def _await_broker(self, kind: str, process: subprocess.Popen[bytes]) -> None:
@@ -249,6 +260,9 @@ class HostStand(Stand):
         for name in list(self._processes):
             self._stop(name)
         self._channels.clear()
+        if self._issued is not None:
+            self._issued.cleanup()
+            self._issued = None
         if self._ports is not None:
             self._ports.cleanup()
             self._ports = None

@@ -12,10 +12,11 @@ import pytest
 from stand import PATIENCE_S, Client, RunningBroker, free_port
 
 from clients.connection import Connection, ConnectionLostError, attempt_timeouts_s
+from clients.way import Way
 
 
 def connection(port: int) -> Connection:
-    return Connection("127.0.0.1", port, client_id="test", nodelay=True, on_message=lambda _message: None)
+    return Connection(Way("127.0.0.1", port), client_id="test", on_message=lambda _message: None)
 
 
 @pytest.mark.parametrize("nodelay", [True, False])
@@ -114,7 +115,7 @@ def test_only_a_persistent_session_gets_what_was_said_while_it_was_away(
         pytest.skip("aMQTT keeps no session of a client without a name of its own")
     heard: list[bytes] = []
     away = Connection(
-        "127.0.0.1", broker.port, client_id="away", nodelay=True, persistent=persistent,
+        Way("127.0.0.1", broker.port, persistent=persistent), client_id="away",
         on_message=lambda message: heard.append(bytes(message.payload)),
     )  # fmt: skip
     away.open(timeout_s=PATIENCE_S)

@@ -15,6 +15,7 @@ from paho.mqtt.client import MQTTMessage
 from stand import PATIENCE_S, ROOT, Program, Responder, RunningBroker, Script, answer_to, free_port
 
 from clients.control_loop import ControlLoop
+from clients.way import Way
 from clients.wire import Request
 
 Start = Callable[..., Program]
@@ -132,7 +133,7 @@ def test_a_broker_that_comes_back_within_a_repetition_costs_the_cycles_between(
 
 
 def test_what_other_brokers_say_of_drops_harms_nothing() -> None:
-    loop = ControlLoop("127.0.0.1", 1, nodelay=True, emit=lambda **_: None)
+    loop = ControlLoop(Way("127.0.0.1", 1), lambda **_: None)
     message = MQTTMessage(topic=b"$SYS/broker/publish/messages/dropped")
     for message.payload in (b"a few", b"", b"-1", b"7"):
         loop._on_message(message)

@@ -13,6 +13,7 @@ from stand import PATIENCE_S, Responder, RunningBroker, Script, answer_to
 
 from clients.connection import Connection, ConnectionLostError
 from clients.schedule import Job, Schedule
+from clients.way import Way
 from clients.wire import Answer, Request, answer_topic
 
 JOB = Job(run="0123abcd", repetition=1, interval_ms=2, messages=8, warmup=2, qos=0, qos_answer=0, timeout_ms=100)
@@ -25,7 +26,7 @@ class Loop:
     """A schedule on a connection of its own."""
 
     def __init__(self, port: int, job: Job) -> None:
-        self._connection = Connection("127.0.0.1", port, client_id="loop", nodelay=True, on_message=self._receive)
+        self._connection = Connection(Way("127.0.0.1", port), client_id="loop", on_message=self._receive)
         self._connection.open(timeout_s=PATIENCE_S)
         self._connection.subscribe(answer_topic(job.run), 2, timeout_s=PATIENCE_S)
         self.schedule = Schedule(job)

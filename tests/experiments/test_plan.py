@@ -126,7 +126,8 @@ def test_an_arm_cannot_swap_what_holds_for_the_whole_run(monkeypatch: pytest.Mon
 def test_every_variable_of_an_arm_acts_or_is_refused() -> None:
     """Whoever adds a variable must say which."""
     of_a_cell = {"INTERVALS", "QOS", "QOS_ANSWER", "MESSAGES", "TIMEOUT_MS", "DEVICE", "PLACEMENT", "TCP", "BROKER",
-                 "PRIORITY", "CONTENTION", "FLOOD", "FIDELITY", "FAULT", "FAULT_AT_MS", "SESSION"}  # fmt: skip
+                 "PRIORITY", "CONTENTION", "FLOOD", "FIDELITY", "FAULT", "FAULT_AT_MS", "SECURITY",
+                 "SESSION"}  # fmt: skip
     assert of_a_cell | OF_THE_WHOLE_RUN == set(VARIABLES)
 
 

@@ -67,6 +67,7 @@ WRONG = [
     ("PRECISION", "101%", "up to 100%"), ("PRECISION", "1e1", "e.g. 10%"),
     ("DEVICE", "arduino", "none, simavr, usb"), ("DEVICE", "model:x", "no argument"), ("DEVICE", "usb", "which port"),
     ("DEVICE", "usb:ttyUSB0", "which port"), ("DEVICE", "usb:/dev/not-there", "not there"),
+    ("SECURITY", "ssl", "none, password, tls"),
     ("PLACEMENT", "cloud", "docker, host"), ("PLACEMENT", "Docker", "docker, host"), ("TCP", "on", "nodelay, nagle"),
     ("BROKER", "rabbit", "amqtt, mosquitto"), ("PRIORITY", "broker", "say e.g."),
     ("PRIORITY", "broker=fifo:200", "from 1 to 99"), ("PRIORITY", "toaster=fifo:1", "services are"),

@@ -12,6 +12,7 @@ from stand import Runner, eventually
 WATCHER = """
 import sys, time
 from clients.connection import Connection, attempt_timeouts_s
+from clients.way import Way
 from clients.wire import Request
 run, sequence = sys.argv[1], int(sys.argv[2])
 def look(message):
@@ -20,7 +21,7 @@ def look(message):
         sys.exit()
 for timeout_s in attempt_timeouts_s():
     try:
-        connection = Connection("broker", 1883, client_id="watcher", nodelay=True, on_message=look)
+        connection = Connection(Way("broker"), client_id="watcher", on_message=look)
         connection.open(timeout_s=timeout_s)
         connection.subscribe(f"testbed/{run}/#", 0, timeout_s=1)
         while True:

@@ -20,6 +20,7 @@ from experiments.cpus import cpu_sets
 from experiments.knobs.flags import NOTICE
 from experiments.knobs.quota import Quota
 from experiments.placements import RT_BUDGET_US
+from experiments.placements import docker as docker_placement
 from experiments.placements.docker import DockerStand
 from experiments.variables import VARIABLES
 
@@ -344,3 +345,27 @@ def test_on_a_host_that_stays_noisy_the_first_ones_count_and_repeating_ends(
         (1, None, "noisy", True), (2, None, "noisy", True), (3, None, "noisy", True),
         (4, 1, "noisy", False), (5, 2, "noisy", False),
     ]  # fmt: skip
+
+
+@pytest.mark.engine
+def test_tls_is_proved_on_both_clients_and_the_flood_speaks_it_too(run: Callable[..., Run]) -> None:
+    done = run("7", *DOCKER, "DEVICE=none", "SECURITY=tls", "TCP=nagle")
+    done.check_complete()
+    for service in ("control-loop", "pi"):
+        for held in done.proofs(service, "security"):
+            connection = held["observed"]["connection"]
+            assert (connection["user"], connection["tls"]) == ("testbed", "TLSv1.3")
+    assert done.repetitions[0]["contention"]["failed_connects"] == 0
+    assert b"PRIVATE KEY" not in b"".join(path.read_bytes() for path in done.bundle.rglob("*") if path.is_file())
+
+
+@pytest.mark.engine
+def test_a_broker_that_lets_strangers_in_all_the_same_is_refused(
+    run_here: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = docker_placement.protected
+    monkeypatch.setattr(
+        docker_placement, "protected", lambda *asked: before(*asked).replace("anonymous false", "anonymous true")
+    )
+    done = run_here("0", *DOCKER, "SECURITY=password")
+    done.check_refused("broker: security should be password (password) but reads none")

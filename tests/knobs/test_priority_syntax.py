@@ -18,7 +18,7 @@ ALL = ",".join(map(str, CPUS))
 GOOD = [
     "none", "flags", "fifo:1", "fifo:99", "rr:1", "rr:99", "nice:-20", "nice:0", "nice:19", "weight:2", "weight:262144",
     "quota:0.01", "quota:0.5", "quota:1", f"quota:{os.cpu_count()}", f"cpus:{CPUS[0]}", f"cpus:{ALL}",
-    f"cpus:{CPUS[0]}-{CPUS[0]}", "nodelay", "nagle",
+    f"cpus:{CPUS[0]}-{CPUS[0]}", "nodelay", "nagle", "password", "tls",
 ]  # fmt: skip
 BAD_VALUES = {
     "fifo": ("from 1 to 99", ["", ":", "0", "100", "-1", "1.5", "x", "٣", "9 0"]),
@@ -31,6 +31,8 @@ BAD_VALUES = {
     "flags": ("fifo:90 really applies", ["90"]),
     "nodelay": ("takes no value", ["1"]),
     "nagle": ("takes no value", ["1"]),
+    "password": ("takes no value", ["secret"]),
+    "tls": ("takes no value", ["1.2"]),
 }
 BAD = [(f"{kind}:{value}", allowed) for kind, (allowed, values) in BAD_VALUES.items() for value in values]
 BAD += [(kind, "allowed are cpus, fifo, flags") for kind in ("turbo", "", "FIFO:90", " fifo:90")]
@@ -42,7 +44,7 @@ def refused(text: str) -> str:
         knobs.parse(text)
     line = str(caught.value)
     assert caught.value.exit_code == 2
-    assert re.match("(PRIORITY|TCP)=", line)
+    assert re.match("(PRIORITY|TCP|SECURITY)=", line)
     assert "\n" not in line
     return line
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`SECURITY=none|password|tls`: who may connect to the broker, and whether the way there is private.
+
+The clients enforce it (a connection whose certificate does not verify never opens) and say what their open connection
+is protected by; of the broker, the control loop says whether it lets a stranger in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from experiments.knobs import Knob, Service
+
+ON = ("broker", "control-loop", "pi")
+FOLDER = "/run/testbed/credentials"
+"""Where containers find what was issued for this run; see `experiments.credentials`."""
+
+
+class Password(Knob):
+    """A user name and a password made for this run; they travel readable."""
+
+    kind = "password"
+    field = "security"
+    variable = "SECURITY"
+    of_kernel = False
+
+    def check(self) -> None:
+        """It has no argument."""
+        if self.argument:
+            raise self.bad(f"{self.kind} takes no value")
+
+    def compose(self) -> dict[str, Any]:
+        """The volume with the run's credentials, of which each user may read its own part."""
+        return {"volumes": [f"credentials:{FOLDER}:ro"]}
+
+    def expected(self) -> Any:
+        """As asked for."""
+        return self.kind
+
+    @classmethod
+    def untouched(cls, service: Service) -> Any:
+        """Anybody may connect; services that disturb connect as they must."""
+        return "none" if service.name in ON else NotImplemented
+
+
+class Tls(Password):
+    """The password within TLS 1.3, the broker's certificate verified by both clients."""
+
+    kind = "tls"
+
+
+def observed(service: str, protection: dict[str, Any]) -> str | None:
+    """Give `none`, `password` or `tls` as a service's side shows it; None where it said nothing.
+
+    `protection`: what `clients.control_loop` told, by service. The broker's side is what both clients found behind a
+    door that keeps strangers out.
+    """
+    if service == "broker":
+        sides = {observed(client, protection) for client in ON if client != "broker"}
+        if protection["broker"]["strangers"]:
+            return "none"
+        return sides.pop() if len(sides) == 1 else None
+    side = protection[service]
+    if side is None:
+        return None
+    return "tls" if side["tls"] else "password" if side["user"] else "none"
