@@ -46,7 +46,7 @@ def test_the_drawn_lines_are_the_samples(scenario_1: Path):
 def test_thinning_keeps_both_ends_the_slowest_hundred_and_the_shape():
     rng = np.random.default_rng(1)
     values = np.unique(np.rint(5000 * rng.lognormal(0, 1, 200_000)).astype(np.int64))
-    distribution = Distribution(values, np.ones((1, len(values)), dtype=np.int64), np.array([1]))
+    distribution = Distribution(values, np.ones((1, len(values)), dtype=np.int64), np.array([1]), np.array([0]))
     keep = figures.points(distribution)
     assert len(keep) <= 2 * figures.POINTS + 2
     assert keep[0] == 0

@@ -136,7 +136,8 @@ def test_it_opens_with_the_question_the_answer_and_how_sure_it_is(opened: webdri
     first = one(opened, "#answer figure.forest tbody tr")
     assert first.text.startswith(found.effects[0].b)
     assert found.effects[0].headline.words in first.text
-    assert "[" in first.text
+    assert "lost → " in first.text, "2 % of the first arm's cycles were lost, and its p99 with them"
+    assert "[" in one(opened, "#answer figure.forest:nth-of-type(2) tbody tr").text
 
 
 def test_losses_and_missed_deadlines_stand_on_the_first_screen(opened: webdriver.Chrome):
