@@ -63,6 +63,8 @@ class Trial:
         self._read_bytes = 0
         self._readings: list[agreement.Reading] = []
         self._began_s = time.monotonic()
+        self._tree = Path()
+        """The very checkout that goes into the guest: what runs on this side must not change meanwhile."""
 
     def run(self) -> int:
         """Returns the exit code: 0 where every step ended as it must."""
@@ -70,6 +72,8 @@ class Trial:
         planned = self._planned
         self._say(f"{self._guest.name}: {checkout.describe()}, {len(planned)} steps; all is kept in {self._folder}")
         with tempfile.TemporaryDirectory(prefix="host-test-") as scratch:
+            self._tree = Path(scratch) / "checkout"
+            checkout.copy_to(self._tree, self._log)
             identity = new_identity(Path(scratch))
             host_key = self._prepare(checkout, identity)
             carried = self._bundle_from_here(Path(scratch)) if any(step.carries for step in planned) else None
@@ -104,7 +108,7 @@ class Trial:
         swaps = steps.SMALL.replace("INTERVALS=500", "INTERVALS=100").split()
         # Our own HOST and QUICK, which make hands on, are no variables of a run.
         environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES")}
-        environment["PYTHONPATH"] = str(ROOT)
+        environment["PYTHONPATH"] = str(self._tree)
         with self._log.open("ab") as log:
             done = subprocess.run(
                 [sys.executable, "-m", "experiments", "run", "1", *swaps], cwd=scratch, stdout=log, stderr=log,
@@ -146,7 +150,7 @@ class Trial:
         """Fetch it, verify it on this host, and hold its proofs against the guest's kernel."""
         machine.fetch(step.user, f"{USERS[step.user]}/{CHECKOUT}/results/latest/", bundle)
         verified = subprocess.run(
-            [sys.executable, "-m", "analysis", "verify", str(bundle)], cwd=ROOT, capture_output=True, text=True,
+            [sys.executable, "-m", "analysis", "verify", str(bundle)], cwd=self._tree, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
         if verified.returncode:
