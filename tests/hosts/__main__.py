@@ -32,7 +32,9 @@ def main() -> int:
         if _APART not in os.environ:
             sys.stdout.flush()
             os.execvpe("unshare", ["unshare", "--mount", sys.executable, "-m", "hosts"], os.environ | {_APART: "1"})
-        signal.signal(signal.SIGTERM, _interrupt)
+        # Also where a shell without job control started us in the background, with SIGINT ignored.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _interrupt)
         with _alone():
             return Trial(guest, planned).run()
     except HostTestError as error:
