@@ -115,7 +115,8 @@ def of_comparison(found: Comparison) -> Answer:
     ]
     bundles = found.a.bundle, found.b.bundle
     effects = tuple(_ranked(_effects(found.claims, (names[0], names[1]), bundles, question)))
-    lost = tuple(own for bundle in dict.fromkeys(bundles) for own in losses.of(bundle))
+    sides = bundles[:1] if bundles[0] is bundles[1] else bundles
+    lost = tuple(own for bundle in sides for own in losses.of(bundle))
     notes = (*_assumed(question), *found.notes)
     return Answer(question, _sentence(effects, (), lost), effects, (), lost, found.a.bundle.floor_us, notes)
 
@@ -197,6 +198,7 @@ def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
     open_ = [effect for effect in effects if effect.headline.verdict == UNKNOWN]
     if open_:
         yield _open(open_, alone=len(open_) == len(effects))
+    yield from (_loses(effect) for effect in effects if _loses(effect))
     for effect in effects:
         if effect.control and effect.control.verdict == MOVED:
             yield f"{_capital(_short(effect)[0])}: {effect.control.text}."
@@ -209,6 +211,14 @@ def _told(effect: Effect) -> str:
         return f"{_capital(b)}: {claim.words} as {a} in {name} ({values})."
     than = f"{claim.verdict} than {a}" if claim.quantity.is_latency else f"{claim.verdict} than with {a}"
     return f"{_capital(b)}: {than} in {name}, {values} ({_amount(claim)})."
+
+
+def _loses(effect: Effect) -> str:
+    """That B surely loses more, where the headline is about something else: no latency makes up for it."""
+    lost = effect.claim("lost", "share_percent")
+    if lost is None or lost.verdict != MORE or effect.headline is lost:
+        return ""
+    return f"{_capital(_short(effect)[0])} loses {lost.quantity.interval(lost.low, lost.high)} more of its cycles."
 
 
 def _amount(claim: Claim) -> str:

@@ -151,9 +151,10 @@ def compare_command(
     """
     found = compare.compare(select(a, _open), select(b, _open), margin=margin_percent / 100, force=force)
     console = terminal()
-    say(console, verdicts.sentences(found.claims), "bold")
+    say(console, [answer.of_comparison(found).sentence], "bold")
     say(console, ["A: " + found.a.text, "B: " + found.b.text, *(f"differs: {line}" for line in found.differences)])
     show(tables.claims(found.claims), console)
+    say(console, verdicts.sentences(found.claims))
     say(console, (f"note: {line}." for line in found.notes), "yellow")
 
 

@@ -83,7 +83,8 @@ class Claim:
         if self.verdict != SAME:
             return self.verdict
         if not self.quantity.is_latency:
-            return f"{SAME} within {self.margin:g} {self.quantity.points}"
+            points = self.quantity.points.removesuffix("s") if self.margin == 1 else self.quantity.points
+            return f"{SAME} within {self.margin:g} {points}"
         return f"{SAME} within {round(100 * self.margin / self.a, 3) if self.a else 0:g} %"
 
 

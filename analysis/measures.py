@@ -90,7 +90,7 @@ class Measure:
         low_a, high_a, low_b, high_b = map(math.log, limits)
         low = b - a - math.hypot(b - low_b, high_a - a)
         high = b - a + math.hypot(high_b - b, a - low_a)
-        return self.a * math.expm1(low), self.a * math.expm1(min(high, WIDEST))
+        return self.a * math.expm1(low), math.inf if high > WIDEST else self.a * math.expm1(high)
 
 
 def of_cycles(cycles: Cycles, deadline_ms: int) -> Side:

@@ -5,13 +5,12 @@ import itertools
 from collections.abc import Sequence
 
 from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
-
-NAMES = {"avg": "mean", "p50": "median"}
+from analysis.quantity import NAMES, OF_SHARES, SHARES
 
 
 def sentences(claims: Sequence[Claim]) -> list[str]:
     """What was found of T, R and O in each pair of cells."""
-    return [f"{own[0].metric} ({_cells(own[0])}): {about('B', own)}." for own in grouped(claims)]
+    return [f"{_subject(own[0])} ({_cells(own[0])}): {about('B', own)}." for own in grouped(claims)]
 
 
 def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
@@ -26,6 +25,10 @@ def about(name: str, claims: Sequence[Claim]) -> str:
     )
 
 
+def _subject(claim: Claim) -> str:
+    return SHARES.get(claim.metric, claim.metric)
+
+
 def _cells(claim: Claim) -> str:
     return " → ".join(dict.fromkeys(cell.label for cell in claim.cells))
 
@@ -35,7 +38,8 @@ def _part(name: str, verdict: str, claims: Sequence[Claim]) -> str:
     if not own:
         return ""
     if verdict in {SLOWER, FASTER, MORE, FEWER}:
-        words = f"{name} is {verdict}: " if name else f"{verdict}, "
+        verb = "has" if verdict in {MORE, FEWER} else "is"
+        words = f"{name} {verb} {verdict}: " if name else f"{verdict}, "
         return words + ", ".join(_amount(claim) for claim in own)
     return f"{own[0].words} in {', '.join(_name(c) for c in own)}"
 
@@ -49,4 +53,6 @@ def _amount(claim: Claim) -> str:
 
 
 def _name(claim: Claim) -> str:
-    return NAMES.get(claim.statistic, claim.statistic)
+    if claim.quantity.is_latency:
+        return NAMES.get(claim.statistic, claim.statistic)
+    return OF_SHARES[claim.statistic]

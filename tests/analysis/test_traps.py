@@ -201,3 +201,15 @@ def test_arms_that_differ_in_nothing_rarely_alarm(tmp_path: Path):
         for seed in range(20)
     ]
     assert np.mean(alarms) <= 0.15
+
+
+def test_a_comparison_opens_with_its_answer_and_with_what_it_cost_in_cycles(tmp_path: Path):
+    a = synthetic.write(tmp_path / "a", Spec(repetitions=8))
+    b = synthetic.write(tmp_path / "b", Spec(repetitions=8, data_seed=2, cells=(CellSpec(lost=10),)))
+    found = compare.compare(select(str(a), opened), select(str(b), opened))
+    sentence = answer.of_comparison(found).sentence
+    assert sentence.startswith("B: ")
+    assert "more of its cycles" in sentence
+    assert "B loses [" in sentence
+    bounds = [bound for claim in found.claims for bound in (claim.low, claim.high)]
+    assert all(math.isinf(bound) or abs(bound) < 1e9 for bound in bounds), "µs"
