@@ -148,6 +148,7 @@ def _whole() -> list[Step]:
         _scenario("4", "PRIORITY=published", held=_NONE_FIRST),
         _scenario("5", "PRIORITY=published", held=_NONE_FIRST),
         _scenario("2", "TCP=nagle", held={(name, "tcp"): ("nagle",) for name in ("broker", "control-loop", "pi")}),
+        _scenario("1", "SECURITY=tls"),
         _scenario("5", "", "root", _BOTH_FIRST),
         Step("path-1", f"make path-1 {SMALL}", seconds=150, leaves_bundle=True),
         *_plain_processes(),
