@@ -96,25 +96,19 @@ VARIABLES = {
     "PRECISION": Variable(percent(100), "run until the headline is known within ± so much, or a verdict stands: 10%"),
     "WARMUP": Variable(whole(*bounds.WARMUP), "cycles before them, kept but not counted; default 5"),
     "TIMEOUT_MS": Variable(whole(*bounds.TIMEOUT_MS), "an answer after this is late; default 1000"),
-    "DEADLINE_MS": Variable(
-        whole(*bounds.DEADLINE_MS), "an answer after this has missed its deadline; default: the interval"
-    ),
+    "DEADLINE_MS": Variable(whole(*bounds.DEADLINE_MS), "a later answer misses its deadline; default: the interval"),
     "DEVICE": Variable(text, "the board: simavr, model, usb:/dev/ttyUSB0, none"),
     "PLACEMENT": Variable(word(*bounds.PLACEMENTS), "docker or host; default: docker where an engine answers"),
     "TCP": Variable(word("nodelay", "nagle"), "Nagle's algorithm off or on, at both clients and the broker"),
     "SECURITY": Variable(word("none", "password", "tls"), "what the broker asks of its clients: none, password, tls"),
     "BROKER": Variable(text, "mosquitto; on the host also amqtt"),
-    "PRIORITY": Variable(
-        text, "broker=fifo:90,control-loop=nice:-10+weight:4096, none, or published (the thesis' flags)"
-    ),
+    "PRIORITY": Variable(text, "broker=fifo:90,control-loop=nice:-10+weight:4096, none, or published"),
     "CONTENTION": Variable(text, "what disturbs: none, cpu, flood, memory, io, slow-consumer"),
     "FLOOD": Variable(text, "how hard: published, saturate, or a part of what this broker takes, e.g. 50%"),
     "FAULT": Variable(text, "what breaks in the middle: none, broker:kill, broker:freeze:2s, …; see docs/faults.md"),
     "FAULT_AT_MS": Variable(whole(*bounds.FAULT_AT_MS), "when, after the first counted cycle; default: half-way"),
     "SESSION": Variable(word(*bounds.SESSIONS), "of control loop and Pi: clean, or persistent over a fault"),
-    "FIDELITY": Variable(
-        word("published"), "published: the thesis as it was: Nagle, flags, its flood, answers at QoS 0"
-    ),
+    "FIDELITY": Variable(word("published"), "published: the thesis as it was (Nagle, flags, its flood, QoS 0)"),
     "ASSERT": Variable(asserted, "what the run must show, judged on the interval: O.p99<5ms,misses<1%"),
     "SEED": Variable(whole(*bounds.SEED), "fixes the order of the cells; default: drawn and recorded"),
     "YES": Variable(word("1"), "1: start even a run that takes longer than a day"),

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from stand import ROOT, eventually, undisturbed
 
+from experiments.variables import VARIABLES
+
 PROGRAM = f"""#!{sys.executable}
 import json, os, sys, time
 words = sys.argv[1:]
@@ -157,3 +159,9 @@ def test_a_hangup_that_nohup_has_us_ignore_stays_ignored() -> None:
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ
     )
     assert (done.returncode, done.stdout) == (0, "on\n")
+
+
+def test_help_names_every_variable() -> None:
+    said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = {line.split()[0] for line in said.splitlines() if line.strip()}
+    assert set(VARIABLES) <= shown
