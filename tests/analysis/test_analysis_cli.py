@@ -77,7 +77,7 @@ def test_summary_csv_is_as_specified(bundle: Path):
     statistics = [row[4] for row in rows if row[3] == "T"]
     assert statistics[:4] == ["min", "avg", "p50", "p90"]
     assert "p99" not in statistics
-    assert {row[3] for row in rows[1:]} == {"T", "R", "O", "T_intended"}
+    assert {row[3] for row in rows[1:]} == {"T", "R", "O", "T_intended", "lost", "missed"}
     assert {row[6] for row in rows[1:]} == {"60"}
 
 
