@@ -178,9 +178,7 @@ def _page(
     told = gist + f'<ul class="story">{"".join(f"<li>{html.escape(sentence)}</li>" for sentence in story[1:])}</ul>'
     none = "<p>No two of these runs are a pair that the story is made of.</p>"
     body = [
-        report.section(
-            "answer", "What they say together", f'<ul class="story">{told}</ul>{_CAUTION}' if told else none
-        ),
+        report.section("answer", "What they say together", f"{told}{_CAUTION}" if story else none),
         report.section("differences", "The differences", "".join(_differences(chapters))) if chapters else "",
         report.section("runs", "Side by side", _levels(runs, "O") + _links(runs, into)),
         report.folded("comparisons", "The thesis' comparisons", "".join(_pictures(plots, into))) if plots else "",
