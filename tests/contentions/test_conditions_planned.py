@@ -170,5 +170,7 @@ def test_the_affinity_arm_moves_to_the_cpus_that_no_contention_uses() -> None:
 
 
 def test_an_unknown_study_is_refused_with_those_there_are() -> None:
-    with pytest.raises(BadInputError, match="study=sleep: allowed are priority, qos, docker, arduino"):
+    with pytest.raises(
+        BadInputError, match="study=sleep: allowed are priority, qos, security, docker, arduino, faults"
+    ):
         study("sleep")

@@ -33,6 +33,11 @@ def _row(job: Job, sequence: int, start_ns: int, *, answered: bool = True) -> li
     return [sequence, sent_ns, sent_ns, sent_ns + 2_000_000, 1000, "ok", "none", False]
 
 
+OPEN = {"user": None, "tls": None, "cipher": None, "server": None}
+UNPROTECTED = {"control-loop": OPEN, "pi": OPEN, "broker": {"strangers": True}}
+"""What each side says of its connection where SECURITY asks for nothing."""
+
+
 class ControlLoop(Channel):
     """Answers a job at once, as the control loop would; of all its rows it may tell a few only, and end."""
 
@@ -51,7 +56,7 @@ class ControlLoop(Channel):
         told = {"event": "done", "complete": True, "connection_lost": None, "elapsed_s": 1.0, "cpu_s": 0.01,
                 "foreign": 0, "malformed": 0, "qos_seen": [[job.qos, job.qos_answer]], "board_repeats": 0,
                 "broker_dropped": [], "reconnections": []}  # fmt: skip
-        self._events.put({"event": "ready", "granted_qos": job.qos_answer})
+        self._events.put({"event": "ready", "granted_qos": job.qos_answer, "protection": UNPROTECTED})
         self._events.put({"event": "samples", "rows": rows[: self._stand.rows]})
         self._events.put(None if self._stand.rows is not None else told | self._stand.told)
 
