@@ -33,8 +33,11 @@ ASSERTIONS = ("assert.json", "assert.md", "assert.xml")
 FILES = ("summary.csv", "table.md", RECOVERY, *ASSERTIONS, REPORT)
 
 
-def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> None:
-    """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
+def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> str:
+    """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums.
+
+    Returns what the figures leave out, nothing where all are drawn.
+    """
     files.require_plain(target)
     recoveries = recovery.of(bundle)
     files.write_text(target / "summary.csv", summary.render(summaries, recoveries))
@@ -46,12 +49,14 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Non
     if asserted := assertions.judge(bundle, summaries):
         checks.write(asserted, target, "assert")
     drawn = files.fresh_folder(target / FIGURES)
-    for plot in figures.chosen(list(figures.of_bundle(bundle, summaries)), found.question.headlines)[0]:
+    plots, left_out = figures.chosen(list(figures.of_bundle(bundle, summaries)), found.question.headlines)
+    for plot in plots:
         figures.save(plot, drawn)
     recovery_figure.save(bundle, recoveries, drawn)
     answer_figures.save(bundle, summaries, found, drawn)
     files.replace_folder(drawn, target / FIGURES)
     checksums.write(target, SUMS, names(target))
+    return left_out
 
 
 def names(folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ import synthetic
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import CellSpec, Spec
 
-from analysis import answer, answer_figures, figures, statistics
+from analysis import answer, answer_figures, derived, figures, statistics
 from analysis.bundle import read
 from analysis.distribution import Distribution
 
@@ -127,3 +127,10 @@ def test_scenarios_are_laid_over_each_other_as_in_the_thesis(tmp_path: Path):
         *(f"cdf-0-1-20ms-qos0-{metric}" for metric in "TRO"),
         "cdf-1-2-20ms-qos0-O",
     ]
+
+
+def test_what_the_figures_leave_out_is_said(tmp_path: Path) -> None:
+    many = tuple(CellSpec(interval_ms=20 + index) for index in range(20))
+    folder = synthetic.write(tmp_path / "many", Spec(cells=many, repetitions=3, messages=10))
+    run = read(folder)
+    assert "figures are drawn: T only" in derived.write(run, statistics.summarise(run), folder)
