@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis import counted, distribution
 from analysis.bundle import Bundle, Cell
-from analysis.distribution import Distribution, Integers
+from analysis.distribution import Distribution, Floats, Integers
 
 METRICS = ("T", "R", "O", "T_intended")
 """`T_intended` runs from the time planned, so that a sender that falls behind cannot hide it (coordinated omission:
@@ -73,6 +73,26 @@ class Cycles:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         starts = distribution.clusters(self.repetition[1:][pairs])
         return np.add.reduceat(steps, starts), np.diff(np.append(starts, len(steps)))
+
+    def ramps(self, metric: str) -> Floats:
+        """(R,): how much the mean latency of the second half exceeds that of the first, as a share of the first.
+
+        Of answered cycles; repetitions in which a half has none are left out.
+        """
+        own = self.latencies_us[metric]
+        if not len(own):
+            return np.zeros(0)
+        starts = distribution.clusters(self.repetition)
+        middles = starts + np.diff(np.append(starts, len(own))) // 2
+        halves = np.unique(np.concatenate([starts, middles]))
+        if len(halves) != 2 * len(starts):  # a repetition of one cycle has no halves
+            return np.zeros(0)
+        answered = own != MISSING
+        sums = np.add.reduceat(np.where(answered, own, 0), halves)
+        counts = np.add.reduceat(answered.astype(np.int64), halves)
+        means = (sums / np.maximum(counts, 1)).reshape(-1, 2)
+        whole = (counts.reshape(-1, 2) > 0).all(axis=1) & (means[:, 0] > 0)
+        return np.asarray(means[whole, 1] / means[whole, 0] - 1)
 
     def reordered(self) -> int:
         """Cycles answered after a later one was: reordering as RFC 4737, section 3, counts it."""

@@ -68,6 +68,8 @@ class CellSummary:
     estimates: Mapping[str, Mapping[str, Estimate]]
     cut: Mapping[str, tuple[str, ...]]
     outcomes: Mapping[Quantity, Interval]
+    ramps: Floats
+    """(R,): by how much of itself T rises from the first half of each repetition to the second."""
 
     def interval(self, quantity: Quantity) -> Interval | None:
         """Any statistic of the cell; infinite where losses cut it, none where the count does not support it."""
@@ -109,6 +111,7 @@ def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
         estimates=estimates,
         cut=cut,
         outcomes=_outcomes(own.outcomes(deadline_ms), seed, confidence),
+        ramps=own.ramps("T"),
     )
 
 

@@ -46,6 +46,10 @@ class Kind(Enum):
         "T drifts by {percent:+.0f} % from the first repetition to the last",
         "look for heat, a filling disk or a growing backlog; compare only arms interleaved in one run",
     )
+    RAMP = (
+        "T changes by {percent:+.0f} % from the first half of a repetition to the second, in {count} of {total}",
+        "something builds up while it runs: look at the timeline, raise WARMUP, or lengthen the interval",
+    )
     FLOOR = (
         "O p50 is {ratio:.1f} times the instrument's floor ({floor:.3f} ms, a TCP echo on the same stand)",
         "part of O is the instrument: differences between conditions count, absolute values less",
@@ -159,6 +163,7 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     Spread: standard deviation over mean above 10 %, as pyperf warns. Trend: Kendall's tau over the order of running
     (Mann 1945) at 1 %, and Theil's slope (1950) from first to last above 5 %.
     """
+    yield from _ramp(summary)
     distribution = summary.distributions["T"].of_answered()
     medians = distribution.quantiles(distribution.each(), 0.5)
     if len(medians) < MINIMUM_REPETITIONS or not medians.mean() > 0:
@@ -173,6 +178,17 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     drift = slope * (len(medians) - 1) / float(medians.mean())
     if abs(drift) > TREND and stats.kendalltau(rank, medians).pvalue < SIGNIFICANCE:
         yield _tell(Kind.TREND, summary.cell.label, percent=100 * drift)
+
+
+def _ramp(summary: CellSummary) -> Iterator[Caution]:
+    """Whether T climbs or falls inside repetitions: in most of them the same way (sign test, 1 %), by more than 5 %."""
+    ramps = summary.ramps
+    if not len(ramps) or abs(float(np.median(ramps))) <= TREND:
+        return
+    alike = max(int((ramps > 0).sum()), int((ramps < 0).sum()))
+    if stats.binomtest(alike, len(ramps)).pvalue < SIGNIFICANCE:
+        share = 100 * float(np.median(ramps))
+        yield _tell(Kind.RAMP, summary.cell.label, percent=share, count=alike, total=len(ramps))
 
 
 def _instrument(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:

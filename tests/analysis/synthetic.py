@@ -48,6 +48,8 @@ class Latency:
     between_us: float = 20
     shift_us: float = 0
     drift_us: float = 0
+    climb_us: float = 0
+    """From the first cycle of a repetition to its last."""
 
     def draw(self, rng: np.random.Generator, cycles: int, repetition: int) -> tuple[np.ndarray, np.ndarray]:
         """(R, O) in whole µs, each (cycles,)."""
@@ -55,6 +57,7 @@ class Latency:
         for i in range(1, cycles):
             noise[i] = self.correlation * noise[i - 1] + np.sqrt(1 - self.correlation**2) * noise[i]
         level = self.floor_us + self.shift_us + self.drift_us * repetition + self.between_us * rng.standard_normal()
+        level = level + self.climb_us * np.arange(cycles) / cycles
         o = np.maximum(level + self.spread_us * np.exp(self.sigma * noise), 50)
         r = np.maximum(self.r_us + 60 * rng.standard_normal(cycles), 30)
         return np.rint(r).astype(np.int64), np.rint(o).astype(np.int64)

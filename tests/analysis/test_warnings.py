@@ -51,6 +51,7 @@ def test_a_calm_complete_run_has_no_warning(tmp_path: Path):
         (calm(cells=(CellSpec(latency=Latency(between_us=1500, floor_us=3000)),)), Kind.SPREAD),
         (calm(cells=(CellSpec(latency=Latency(drift_us=200, between_us=10)),), repetitions=10), Kind.TREND),
         (calm(cells=(CellSpec(lateness_us=3000),)), Kind.OMISSION),
+        (calm(cells=(CellSpec(latency=Latency(climb_us=1500, between_us=10)),), repetitions=10), Kind.RAMP),
     ],
     ids=lambda value: value.name if isinstance(value, Kind) else "",
 )
