@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from stand import ROOT, Client, Program, RunningBroker, ScriptedPort
 
+from clients.way import Way
 from clients.wire import Answer, Request, answer_topic, request_topic
 from firmware.model import BYTE_FROM_BOARD_NS, BYTE_TO_BOARD_NS, MEASURE_NS
 from firmware.protocol import encode_request
@@ -192,7 +193,7 @@ def test_an_answer_leaves_at_the_qos_it_was_asked_for_whatever_the_requests(qos:
             published.append(qos)
             return True
 
-    bridge = Bridge("127.0.0.1", 1, NoBoard(), "none", nodelay=True)
+    bridge = Bridge(Way("127.0.0.1", 1), NoBoard(), "none")
     question = Question(Request("0123abcd", 1, 0, qos_answer), 0, qos).answered("ok")
     bridge._answer(Recorder(), question)  # type: ignore[arg-type]
     assert published == [qos_answer]
