@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 from experiments.faults import Account, Fault, Hands, report_end, report_new_life
 
@@ -16,12 +17,13 @@ class Kill(Fault):
     kind = "kill"
     targets = ("broker", "pi")
     revives = True
+    number: ClassVar[signal.Signals] = signal.SIGKILL
 
     @contextmanager
     def in_force(self, hands: Hands, account: Account) -> Iterator[None]:
-        """Kill, see the end, start again."""
+        """Send the signal, see the end, start again."""
         before = hands.life(self.service)
-        hands.signal(self.service, signal.SIGKILL)
+        hands.signal(self.service, self.number)
         try:
             report_end(hands, self.service, before, account)
             yield
