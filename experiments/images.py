@@ -7,18 +7,17 @@ import contextlib
 import hashlib
 import json
 import os
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import docker
 
-from experiments import engine
-from experiments.errors import BadInputError, StandError
+from experiments import building, engine
+from experiments.building import ROOT
+from experiments.errors import BadInputError
 from experiments.published import obtain
 
-ROOT = Path(__file__).parents[1]
 PUBLISHED_BASE = "debian:trixie-slim"
 PUBLISHED_BROKER = "eclipse-mosquitto:2.0.22"
 DEBIAN_BROKER = "from-debian"
@@ -108,7 +107,8 @@ def ensure(client: docker.DockerClient) -> Images:
         "CA_BUNDLE": os.environ.get("SSL_CERT_FILE", "/dev/null"),
         "BASE_IMAGE": base.argument, "BROKER_IMAGE": broker.argument, "BROKER_CONFIGURATIONS": _configurations(),
     }  # fmt: skip
-    _run(["docker", "compose", "--profile", "*", "build", "--quiet"], environment)
+    bases = [each.argument for each in (base, broker) if each.argument != DEBIAN_BROKER]
+    building.bring_up_to_date(client, environment, bases)
     return Images(environment, {"broker": BROKER, **_OURS}, base, broker)
 
 
@@ -121,7 +121,9 @@ def _base(client: docker.DockerClient) -> Base:
     architecture = str(client.version()["Arch"])
     if not client.images.list(name=BASE):
         print(f"testbed: no registry gives {wanted}; making {BASE} from Debian packages (a minute, once)", flush=True)
-        _run(["bash", str(ROOT / "compose" / "host" / "base-image.sh"), BASE, architecture], engine.environment())
+        building.run(
+            ["bash", str(ROOT / "compose" / "host" / "base-image.sh"), BASE, architecture], engine.environment()
+        )
     return Base(BASE, BASE, "debian")
 
 
@@ -149,7 +151,7 @@ def with_configurations(client: docker.DockerClient, image_id: str) -> str:
         return image_id
     image.tag(f"{BROKER}-base", "pinned")  # a build names what it builds on, and cannot by id
     target = f"{BROKER}:pinned"
-    _run(
+    building.run(
         ["docker", "build", "--quiet", "--build-arg", f"BROKER_IMAGE={BROKER}-base:pinned", "--tag", target,
          "--label", f"{LABEL}={BROKER}", "--label", f"testbed.configurations={_configurations()}",
          "--file", "compose/broker/Dockerfile", "."],
@@ -167,20 +169,12 @@ def _configurations() -> str:
 def export_firmware(client: docker.DockerClient) -> Path:
     """Take sketch and simulator out of the board's image, to run on this host; returns their folder."""
     found, target = ensure(client), ROOT / "firmware" / "build"
-    _run(
+    building.run(
         ["docker", "build", "--build-arg", f"BASE_IMAGE={found.base.argument}", "--target", "artifacts",
          "--output", str(target), "--file", "compose/board/Dockerfile", "."],
         found.environment,
     )  # fmt: skip
     return target
-
-
-def _run(command: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, start_new_session=True
-    )
-    if done.returncode:
-        raise StandError(f"{' '.join(command[:2])} failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
 
 
 def _contents(client: docker.DockerClient, service: str, image: str) -> dict[str, Any]:
