@@ -50,7 +50,7 @@ replay: $(VENV)/.ready ## run the plan of BUNDLE again: what differs here, then 
 	  $(RUN) -m analysis summarise results/latest >/dev/null && \
 	  $(RUN) -m analysis reproduced -- "$$original" results/latest
 
-gate: $(VENV)/.ready ## did it get slower? BASELINE=BUNDLE again here, with BROKER=… or BROKER_IMAGE=… in its place; JSON, JUnit
+gate: $(VENV)/.ready ## did it get slower? BASELINE=BUNDLE again here, with BROKER=… or BROKER_IMAGE=… in its place; for a CI
 	@if [ -z "$$BASELINE" ]; then echo 'testbed: say which: make gate BASELINE=BUNDLE' >&2; exit 2; fi
 	@exec $(RUN) -m experiments gate -- "$$BASELINE"
 

@@ -32,8 +32,14 @@ def judge(bundle: Bundle, summaries: Sequence[CellSummary]) -> Outcome | None:
         raise BundleError(f"{bundle.folder / 'bundle.json'}: plan.assertions: {error}") from error
     names = labels.of_cells(bundle.cells)
     judged = {summary.cell.index: summary for summary in summaries}
+    if unknown := [one.text for one in asserted if one.arm not in {None, *(cell.arm for cell in bundle.cells)}]:
+        raise BundleError(f"{bundle.folder / 'bundle.json'}: plan.assertions: {unknown[0]!r} is about no arm of it")
     checks = tuple(
-        check for cell in bundle.cells for check in _of_cell(names[cell.index], judged.get(cell.index), asserted)
+        check
+        for cell in bundle.cells
+        for check in _of_cell(
+            names[cell.index], judged.get(cell.index), [one for one in asserted if one.arm in {None, cell.arm}]
+        )
     )
     notes = () if bundle.status == "complete" else (f"the run is {bundle.status}: more could have come",)
     return Outcome(f"assertions on {bundle.name}", _sentence(checks), checks, notes)
@@ -76,11 +82,16 @@ def _sentence(checks: Sequence[Check]) -> str:
     verdict = worst([check.verdict for check in checks])
     telling = [check for check in checks if check.verdict == verdict]
     if verdict == PASS:
-        return f"{WORDS[PASS]}: {', '.join(dict.fromkeys(check.what for check in checks))} in {_cells(checks)}."
+        return f"{WORDS[PASS]}: {'; '.join(_shown(checks))}."
     told = "; ".join(f"{check.what} in {check.where}: {check.why}" for check in telling[:3])
     return f"{WORDS[verdict]}: {told}{'; …' if len(telling) > 3 else ''}."
 
 
-def _cells(checks: Sequence[Check]) -> str:
-    cells = list(dict.fromkeys(check.where for check in checks))
-    return cells[0] if len(cells) == 1 else f"all {len(cells)} cells"
+def _shown(checks: Sequence[Check]) -> Iterator[str]:
+    """What was shown, together where it was shown in the same cells."""
+    cells: dict[str, list[str]] = {}
+    for check in checks:
+        cells.setdefault(check.what, []).append(check.where)
+    for where in dict.fromkeys(map(tuple, cells.values())):
+        shown = ", ".join(what for what, own in cells.items() if tuple(own) == where)
+        yield f"{shown} in {where[0] if len(where) == 1 else f'all {len(where)} cells'}"

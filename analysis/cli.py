@@ -231,9 +231,18 @@ def gate_command(
 
 
 @app.command(name="look")
-def look_command(bundle: BundleArgument = LATEST) -> None:
+def look_command(
+    bundle: BundleArgument = LATEST,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="BUNDLE", help="Ask of a gate whether it can tell against this one.")
+    ] = None,
+    margin_percent: Annotated[float | None, typer.Option(metavar="P", min=0, help="The gate's.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="The gate's.")] = False,
+) -> None:
     """Say whether a run with PRECISION has its answer, as one line of JSON: what the runner asks between blocks."""
-    print(json.dumps(look.look(read(bundle)), ensure_ascii=False))
+    run = read(bundle)
+    seen = look.look(run) if baseline is None else gate.look(_open(baseline), run, margin_percent, force=force)
+    print(json.dumps(seen, ensure_ascii=False))
 
 
 @app.command(name="power")

@@ -7,15 +7,20 @@ and let nobody pass who has more by over a point.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
-from analysis import comparability, compare, headline, labels
+from analysis import answer, comparability, compare, headline, labels, sequential
 from analysis.bundle import Bundle, BundleError
 from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, worst
-from analysis.compare import Claim
-from analysis.quantity import Quantity
+from analysis.compare import Claim, Comparison
+from analysis.look import of_difference, record, rule_of
+from analysis.quantity import Quantity, three_digits
 from analysis.selection import Selection, pair
+from analysis.sequential import Decision, Headline
 
 LOSSES = (Quantity("lost", "share_percent"), Quantity("missed", "share_percent"))
+NOISIER = 0.5
+"""By how much the shares of noisy repetitions may differ before the machine explains as much as the candidate."""
 POINTS = 1.0
 """By which a share may be larger, if that is not sure."""
 WORDS = {PASS: "Not slower", FAIL: "Slower", UNKNOWN: "Cannot tell"}
@@ -23,38 +28,86 @@ WORDS = {PASS: "Not slower", FAIL: "Slower", UNKNOWN: "Cannot tell"}
 
 def judge(baseline: Bundle, candidate: Bundle, margin_percent: float | None = None, *, force: bool = False) -> Outcome:
     """The candidate against its baseline; what cannot be compared cannot be told."""
+    if candidate.status != "complete":
+        return _untold(candidate, f"the candidate's run is {candidate.status}: {candidate.document.get('reason')}")
+    return so_far(baseline, candidate, margin_percent, force=force)[0]
+
+
+def look(
+    baseline: Bundle, candidate: Bundle, margin_percent: float | None = None, *, force: bool = False
+) -> dict[str, Any]:
+    """What a gate with PRECISION asks between blocks: can it be told by now? As `looks` of bundle.json has it."""
+    outcome, seen = so_far(baseline, candidate, margin_percent, force=force)
+    if outcome.verdict != UNKNOWN:
+        return record(candidate, Decision(stop=True, reason=outcome.sentence, half_width=0.0))
+    return record(candidate, sequential.decide(seen, rule_of(candidate), sequential.reached(candidate)))
+
+
+def so_far(
+    baseline: Bundle, candidate: Bundle, margin_percent: float | None = None, *, force: bool = False
+) -> tuple[Outcome, list[Headline]]:
+    """The same of a candidate that may still run, and what a look sees of each headline."""
     question = headline.of(baseline)
     margin = question.margin if margin_percent is None else margin_percent / 100
     a, b = (Selection(str(run.folder), run, run.cells) for run in (baseline, candidate))
-    name = f"gate of {candidate.name.removeprefix('gate-')}"
     try:
-        obstacles = comparability.obstacles(a, b, pair(a, b))
-        changes = comparability.changes(a, b, pair(a, b))
-        if candidate.status != "complete":
-            obstacles.append(f"the candidate's run is {candidate.status}: {candidate.document.get('reason')}")
-            force = False
+        obstacles = [*comparability.obstacles(a, b, pair(a, b)), *_busier(baseline, candidate)]
         if obstacles and not force:
-            return _untold(name, "; ".join(obstacles))
-        claims = compare.compare(a, b, margin=margin, force=True).claims
+            return _untold(candidate, "; ".join(obstacles)), []
+        found = compare.compare(a, b, margin=margin, force=True)
     except BundleError as error:
-        return _untold(name, str(error))
-    checked = tuple(_checks(claims, question.headlines, labels.of_cells(candidate.cells)))
-    differing = [line for line in (*obstacles, *changes) if not line.startswith(("arm:", "scenario:"))]
+        return _untold(candidate, str(error)), []
+    moved = _moved(found)
+    names = labels.of_cells(candidate.cells)
+    judged = [claim for claim in found.claims if claim.quantity in {*question.headlines, *LOSSES}]
+    checked = tuple(
+        Check(names[claim.cells[1].index], claim.quantity.name, *_verdict(claim, moved.get(claim.cells[1].index)))
+        for claim in judged
+    )
+    differing = [line for line in found.differences if not line.startswith(("arm:", "scenario:"))]
+    differing += _busier(baseline, candidate)
+    notes = tuple(f"differs: {line}" for line in differing)
+    outcome = Outcome(_name(candidate), _sentence(checked, differing, margin), checked, notes)
+    return outcome, [
+        Headline(check.where, claim.quantity, None if check.verdict == UNKNOWN else check.verdict, of_difference(claim))
+        for check, claim in zip(checked, judged, strict=True)
+        if claim.headline
+    ]
+
+
+def _moved(found: Comparison) -> dict[int, str]:
+    """By cell of the candidate, how far R moved though nothing touches the Pi: then its machine was disturbed."""
+    controls = {effect.cells[1].index: effect.control for effect in answer.of_comparison(found).effects}
+    return {index: own.text for index, own in controls.items() if own and own.verdict == answer.MOVED}
+
+
+def _name(candidate: Bundle) -> str:
+    return f"gate of {candidate.name.removeprefix('gate-')}"
+
+
+def _busier(baseline: Bundle, candidate: Bundle) -> list[str]:
+    """Why the machine itself may be the difference: the repetitions of one run are noisy, of the other not."""
+    noisy = [[r.validity == "noisy" for r in run.repetitions if r.counted] for run in (baseline, candidate)]
+    shares = [sum(own) / max(len(own), 1) for own in noisy]
+    if abs(shares[1] - shares[0]) <= NOISIER:
+        return []
+    counts = " → ".join(f"{sum(own)} of {len(own)}" for own in noisy)
+    busy = "candidate" if shares[1] > shares[0] else "baseline"
+    return [f"noisy repetitions: {counts}: the machine was busier under the {busy}; measure it again on a quiet one"]
+
+
+def _untold(candidate: Bundle, why: str) -> Outcome:
     return Outcome(
-        name, _sentence(checked, differing, margin), checked, tuple(f"differs: {line}" for line in differing)
+        _name(candidate), f"{WORDS[UNKNOWN]}: {why}.", (Check(_name(candidate), "comparison", UNKNOWN, why),)
     )
 
 
-def _untold(name: str, why: str) -> Outcome:
-    return Outcome(name, f"{WORDS[UNKNOWN]}: {why}.", (Check(name, "comparison", UNKNOWN, why),))
-
-
-def _checks(claims: tuple[Claim, ...], headlines: tuple[Quantity, ...], names: dict[int, str]) -> Iterator[Check]:
-    judged = {*headlines, *LOSSES}
-    for claim in claims:
-        if claim.quantity in judged:
-            verdict = _of_latency(claim) if claim.quantity.is_latency else _of_share(claim)
-            yield Check(names[claim.cells[1].index], claim.quantity.name, verdict, _figures(claim))
+def _verdict(claim: Claim, moved: str | None) -> tuple[str, str]:
+    """The verdict on one headline, or on losses, and why."""
+    verdict = _of_latency(claim) if claim.quantity.is_latency else _of_share(claim)
+    if moved and claim.quantity.is_latency and verdict == FAIL:
+        return UNKNOWN, f"{_figures(claim)}; {moved}"
+    return verdict, _figures(claim) if verdict == PASS else "; ".join([_figures(claim), *_needs(claim)])
 
 
 def _of_latency(claim: Claim) -> str:
@@ -74,10 +127,17 @@ def _figures(claim: Claim) -> str:
     quantity = claim.quantity
     values = f"{quantity.text(claim.a)} → {quantity.text(claim.b)}"
     if claim.percent:
-        values += " ({:+.1f} % [{:+.1f}, {:+.1f}])".format(*claim.percent)
-    else:
-        values += f" ({quantity.interval(claim.low, claim.high)})"
-    return f"{values}; {claim.why}" if claim.why else values
+        value, low, high = map(three_digits, claim.percent)
+        return f"{values} ({'+' if claim.difference > 0 else ''}{value} % [{low}, {high}])"
+    return f"{values} ({quantity.text(claim.difference, signed=True)} {quantity.bounds(claim.low, claim.high)})"
+
+
+def _needs(claim: Claim) -> Iterator[str]:
+    """What keeps a claim from being clear, and what it would take."""
+    if claim.why:
+        yield claim.why
+    if claim.repetitions:
+        yield f"about {claim.repetitions:,} repetitions a side would settle it"
 
 
 def _sentence(checked: tuple[Check, ...], differing: list[str], margin: float) -> str:

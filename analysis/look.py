@@ -8,19 +8,29 @@ from analysis import answer, sequential, statistics
 from analysis.answer import Answer
 from analysis.bundle import Bundle, BundleError
 from analysis.compare import UNKNOWN, Claim
-from analysis.sequential import Headline
+from analysis.sequential import Decision, Headline, Rule
 from analysis.statistics import Interval
 
 
 def look(bundle: Bundle) -> dict[str, Any]:
     """The outcome of a look, as `looks` of bundle.json has it; raises `BundleError` for a run without PRECISION."""
-    rule = sequential.rule(bundle)
-    if rule is None:
+    own = rule_of(bundle)
+    seen = headlines(answer.of(bundle, statistics.summarise(bundle)))
+    return record(bundle, sequential.decide(seen, own, sequential.reached(bundle)))
+
+
+def rule_of(bundle: Bundle) -> Rule:
+    """The rule that a run with PRECISION looks by; raises `BundleError` for any other."""
+    own = sequential.rule(bundle)
+    if own is None:
         raise BundleError(f"{bundle.folder}: its plan has no looks; they belong to a run with PRECISION")
-    repetitions = sequential.reached(bundle)
-    decision = sequential.decide(headlines(answer.of(bundle, statistics.summarise(bundle))), rule, repetitions)
+    return own
+
+
+def record(bundle: Bundle, decision: Decision) -> dict[str, Any]:
+    """A look as `looks` of bundle.json has it."""
     return {
-        "repetitions": repetitions,
+        "repetitions": sequential.reached(bundle),
         "stop": decision.stop,
         "reason": decision.reason,
         "half_width_percent": round(100 * decision.half_width, 2) if math.isfinite(decision.half_width) else None,
@@ -35,7 +45,7 @@ def headlines(run: Answer) -> list[Headline]:
         claims = (
             (f"{effect.b} against {effect.a}", effect.claim(first.metric, first.statistic)) for effect in run.effects
         )
-        return [Headline(name, first, _verdict(claim), _of_difference(claim)) for name, claim in claims]
+        return [Headline(name, first, _verdict(claim), of_difference(claim)) for name, claim in claims]
     levels = (level for level in run.levels if level.quantity == first)
     return [Headline(level.label, first, None, _of_level(level.interval)) for level in levels]
 
@@ -44,7 +54,7 @@ def _verdict(claim: Claim | None) -> str | None:
     return None if claim is None or claim.verdict == UNKNOWN else claim.verdict
 
 
-def _of_difference(claim: Claim | None) -> float:
+def of_difference(claim: Claim | None) -> float:
     """Half the interval of B − A as a part of A's value."""
     if claim is None or claim.cut or not claim.a:
         return math.inf

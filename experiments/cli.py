@@ -54,7 +54,7 @@ Swaps = Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE …", hel
 @app.command()
 def run(scenario: Annotated[str, typer.Argument(help="Its number; see `scenarios`.")], swaps: Swaps = None) -> None:
     """Run a scenario: bring the stand up, measure, take it down, leave results/latest."""
-    given = variables.given(swaps or [], os.environ)
+    given = _given(swaps)
     settings = variables.Settings.parse(given)
     placement, notice = _placement(settings)
     planned = plan.of_scenario(scenario, settings, secrets.token_hex(4), placement)
@@ -66,7 +66,7 @@ def run_path(
     scenario: Annotated[str, typer.Argument(help="Its number; see `scenarios`.")], swaps: Swaps = None
 ) -> None:
     """Split O along the path: run a scenario with a capture at the broker. Its latencies are not for comparison."""
-    given = variables.given(swaps or [], os.environ)
+    given = _given(swaps)
     settings = variables.Settings.parse(given)
     if settings.placement == "host":
         raise BadInputError(
@@ -80,7 +80,7 @@ def run_path(
 @app.command("all")
 def run_all(swaps: Swaps = None) -> None:
     """Run all nine scenarios one after the other; results/scenarios lists their bundles."""
-    given = variables.given(swaps or [], os.environ)
+    given = _given(swaps)
     settings = variables.Settings.parse(given)
     placement, notice = _placement(settings)
     plans = [
@@ -102,7 +102,7 @@ def run_all(swaps: Swaps = None) -> None:
 @app.command()
 def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")], swaps: Swaps = None) -> None:
     """Run a study: its arms interleaved in one run, one bundle."""
-    given = variables.given(swaps or [], os.environ)
+    given = _given(swaps)
     placement, notice = _placement(variables.Settings.parse(given))
     planned = plan.of_study(name, given, secrets.token_hex(4), placement)
     if STUDIES[name].leaves_out:
@@ -120,7 +120,7 @@ def run_again(
     DEVICE=usb:/dev/ttyUSB0 stands in for one that the bundle names, and FAULT=clock:step:3600s allows a fault that acts
     on this machine itself; no other variable is taken.
     """
-    named = replay.named(variables.given(swaps or [], os.environ))
+    named = replay.named(_given(swaps))
     recorded = replay.Recorded.read(bundle)
     planned = recorded.plan(secrets.token_hex(4), named)
     pinned: dict[str, str] = {}
@@ -148,13 +148,17 @@ def run_gate(
     """Run a baseline's plan on the present stand, and say whether it got slower: for the CI of a broker or a client.
 
     BROKER, TCP and PRIORITY replace the baseline's, BROKER_IMAGE is built upon; a difference within MARGIN=5% does not
-    matter. Ends 0: not slower, 1: slower, or it loses more, 3: cannot tell. The new bundle gets gate.json, gate.md and
-    gate.xml (JUnit). A baseline of another machine is refused with 3 unless FORCE=yes.
+    matter. It runs as many repetitions as the baseline did, or REPETITIONS; with PRECISION=10% until it can tell.
+
+    Ends 0: not slower, 1: slower, or it loses more, 3: cannot tell (`make gate` turns 1 and 3 into 2, as make does).
+    The new bundle gets gate.json, gate.md and gate.xml (JUnit). A baseline of another machine is refused with 3 unless
+    FORCE=yes.
     """
-    asked = gate.read(baseline, variables.given(swaps or [], os.environ))
+    given = _given(swaps)
+    asked = gate.read(baseline, given)
     planned = asked.plan(secrets.token_hex(4))
     asked.require_machine()
-    words = [f"{name}={value}" for name, value in (asked.swaps | asked.named).items()]
+    words = [f"{name}={value}" for name, value in given.items() if name != "BASELINE"]
     command = ["make", "gate", f"BASELINE={printable(str(baseline))}", *words]
     bare = any(cell.placement == "host" for cell in planned.cells)
     notice = "placement host (plain processes), as in the baseline" if bare else None
@@ -185,6 +189,7 @@ def _run(
 ) -> tuple[int, Path]:
     """Run a plan as the only one on this host; returns the exit code and the bundle."""
     planned.require_enough()
+    _require_images(planned)
     stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
     _require_one_machine(set(stands))
     for cell in planned.cells:
@@ -283,9 +288,9 @@ def run_bench(swaps: Swaps = None) -> None:
 
     Its schedule is fixed, so that figures compare; only PLACEMENT and BROKER can be swapped.
     """
-    given = variables.given(swaps or [], os.environ)
+    given = _given(swaps)
     settings = variables.Settings.parse(given)
-    for name in sorted(set(given) - set(bench.SWAPS)):
+    for name in sorted(set(given) - {*bench.SWAPS, *variables.IMAGES}):
         raise BadInputError(name, given[name], f"bench has a fixed schedule; it takes only {' and '.join(bench.SWAPS)}")
     placement, notice = _placement(settings)
     console = Console(highlight=False)
@@ -350,6 +355,22 @@ def _clean() -> None:
         print(f"testbed: put {file} back to 0")
     if not projects and not lowered:
         print("testbed: nothing was left behind")
+
+
+def _given(swaps: list[str] | None) -> dict[str, str]:
+    """What the user set; what chooses images is also left where Compose and `images` read it. Raises BadInputError."""
+    given = variables.given(swaps or [], os.environ)
+    chosen = {name: given[name] for name in variables.IMAGES if name in given}
+    variables.Settings.parse(chosen)
+    os.environ.update(chosen)
+    return given
+
+
+def _require_images(planned: plan.Plan) -> None:
+    """Plain processes have no image, and a name that nothing uses would be a label; raise BadInputError."""
+    wanted = planned.settings.broker_image
+    if wanted and all(cell.placement == "host" for cell in planned.cells):
+        raise BadInputError("BROKER_IMAGE", wanted, "plain processes have no image; leave it out, or say BROKER=…")
 
 
 def _where_published(settings: variables.Settings, number: str) -> variables.Settings:

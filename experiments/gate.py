@@ -19,8 +19,9 @@ ROOT = Path(__file__).parents[1]
 
 SWAPS = ("BROKER", "TCP", "PRIORITY")
 """What may stand in the place of the baseline's: everything else would measure another thing."""
+LENGTH = ("REPETITIONS", "PRECISION")
 OWN = ("BASELINE", "MARGIN", "FORCE")
-THROUGH = ("BROKER_IMAGE", "BASE_IMAGE", "YES")
+THROUGH = (*variables.IMAGES, "YES")
 """Read where images are chosen and questions asked."""
 MACHINE = ("hostname_hash", "cpu_model", "cpus", "memory_bytes")
 """What makes another machine, whose levels cannot be compared."""
@@ -28,23 +29,31 @@ MACHINE = ("hostname_hash", "cpu_model", "cpus", "memory_bytes")
 
 @dataclass(frozen=True)
 class Gate:
-    """What was asked for: the baseline, what is swapped in, the margin in % (none: the baseline's own)."""
+    """What was asked for: the baseline, what is swapped in, the margin in % (none: the baseline's own).
+
+    `repetitions` are those of the baseline, or how many the user wants; with `precision`, at most so many.
+    """
 
     baseline: Recorded
     swaps: dict[str, str]
     named: dict[str, str]
-    repetitions: int | None
+    repetitions: int
+    precision: float | None
+    broker_image: str | None
     margin_percent: float | None
     force: bool
 
     def plan(self, run: str) -> Plan:
-        """The baseline's plan, as many repetitions as it ran, with the swaps; raises BadInputError."""
+        """The baseline's plan with the swaps; raises BadInputError."""
         planned = self.baseline.plan(run, self.named)
-        settings = replace(planned.settings, precision=None, repetitions=self.repetitions or self.baseline.ran())
+        settings = replace(
+            planned.settings, precision=self.precision, repetitions=self.repetitions, broker_image=self.broker_image
+        )
         cells = [self._swapped(cell) for cell in planned.cells]
         return replace(
-            planned, name=f"gate-{planned.name}", title="gate against a baseline", cells=cells, settings=settings
-        )
+            planned, name=f"gate-{planned.name}", title="gate against a baseline", cells=cells, settings=settings,
+            looked_at=("--baseline", str(self.baseline.folder.resolve()), *self._options()),
+        )  # fmt: skip
 
     def _swapped(self, cell: Cell) -> Cell:
         conditions = cell.conditions
@@ -70,32 +79,33 @@ class Gate:
 
     def judge(self, candidate: Path) -> int:
         """Let `analysis` say what the two bundles say; returns its exit code."""
+        told = ["gate", str(self.baseline.folder.resolve()), str(candidate.resolve()), *self._options()]
+        return subprocess.run([sys.executable, "-m", "analysis", *told], cwd=ROOT, check=False).returncode
+
+    def _options(self) -> list[str]:
         options = [] if self.margin_percent is None else ["--margin-percent", f"{self.margin_percent:g}"]
-        options += ["--force"] if self.force else []
-        command = [
-            sys.executable,
-            "-m",
-            "analysis",
-            "gate",
-            str(self.baseline.folder.resolve()),
-            str(candidate.resolve()),
-        ]
-        return subprocess.run([*command, *options], cwd=ROOT, check=False).returncode
+        return [*options, *(["--force"] if self.force else [])]
 
 
 def read(baseline: Path, given: Mapping[str, str]) -> Gate:
     """What `make gate` was told; raises BadInputError before anything starts."""
-    allowed = (*SWAPS, "REPETITIONS", *replay.NAMED, *OWN, *THROUGH)
+    allowed = (*SWAPS, *LENGTH, *replay.NAMED, *OWN, *THROUGH)
     for name in sorted(set(given) - set(allowed)):
         raise BadInputError(name, given[name], f"a gate runs the baseline's plan; it takes only {', '.join(allowed)}")
     recorded = Recorded.read(baseline)
     swaps = {name: given[name] for name in SWAPS if name in given}
     _require_one_value(recorded, swaps)
-    repetitions = Settings.parse({"REPETITIONS": given["REPETITIONS"]}).repetitions if "REPETITIONS" in given else None
-    margin = variables.percent(100)("MARGIN", given["MARGIN"]) if "MARGIN" in given else None
-    force = variables.word("yes", "no")("FORCE", given.get("FORCE", "no")) == "yes"
-    named = {name: given[name] for name in replay.NAMED if name in given}
-    return Gate(recorded, swaps, named, repetitions, margin, force)  # type: ignore[arg-type]
+    asked = Settings.parse({name: given[name] for name in (*LENGTH, "BROKER_IMAGE") if name in given})
+    return Gate(
+        baseline=recorded,
+        swaps=swaps,
+        named={name: given[name] for name in replay.NAMED if name in given},
+        repetitions=asked.repetitions if set(LENGTH) & set(given) else recorded.ran(),
+        precision=asked.precision,
+        broker_image=asked.broker_image,
+        margin_percent=variables.percent(100)("MARGIN", given["MARGIN"]) if "MARGIN" in given else None,  # type: ignore[arg-type]
+        force=variables.word("yes", "no")("FORCE", given.get("FORCE", "no")) == "yes",
+    )
 
 
 def _require_one_value(recorded: Recorded, swaps: Mapping[str, str]) -> None:

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[1]
 TIMEOUT_S = 120.0
 
 
-def look(folder: Path) -> dict[str, Any]:
+def look(folder: Path, *options: str) -> dict[str, Any]:
     """Ask `analysis` what the bundle says by now. Whatever goes wrong with that stops no run: it is told in `error`."""
-    command = [sys.executable, "-m", "analysis", "look", str(folder.resolve())]
+    command = [sys.executable, "-m", "analysis", "look", str(folder.resolve()), *options]
     said = ""
     try:
         done = subprocess.run(

@@ -19,11 +19,11 @@ from experiments.faults import Fault
 from experiments.knobs import Knobs, security, tcp
 from experiments.scenarios import SCENARIOS, Scenario, usual_headline
 from experiments.studies import STUDIES
-from experiments.variables import Settings
+from experiments.variables import IMAGES, Settings
 from schema import assertions
 from schema.looks import SPENDING, Look, looks
 
-OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "PRECISION", "ASSERT", "WARMUP", "DEADLINE_MS", "SEED", "YES"})
+OF_THE_WHOLE_RUN = frozenset({"REPETITIONS", "PRECISION", "ASSERT", "WARMUP", "DEADLINE_MS", "SEED", "YES", *IMAGES})
 """Variables that no arm of a study can have to itself."""
 
 
@@ -129,6 +129,8 @@ class Plan:
     """What answers it, in the order tested; none: what is usual for the conditions."""
     margin_percent: float = 5.0
     """Differences within it do not matter."""
+    looked_at: tuple[str, ...] = ()
+    """With PRECISION, what `analysis` is told at each look beside the bundle: a gate's baseline."""
 
     def order(self) -> list[tuple[int, int]]:
         """(cell, repetition) pairs: every cell once per round, in seeded random order.
@@ -184,7 +186,13 @@ class Plan:
         """Raise BadInputError for an assertion that this run is too short to judge."""
         settings = self.settings
         for one in assertions.parse(",".join(settings.assert_)) if settings.assert_ else ():
-            fewest = min(cell.messages for cell in self.cells) * settings.repetitions
+            arms = dict.fromkeys(cell.arm for cell in self.cells)
+            if one.arm is not None and one.arm not in arms:
+                raise BadInputError(
+                    "ASSERT", one.text, f"no such arm; arms are {', '.join(filter(None, arms)) or 'none'}"
+                )
+            chosen = [cell for cell in self.cells if one.arm in {None, cell.arm}]
+            fewest = min(cell.messages for cell in chosen) * settings.repetitions
             if one.cycles > fewest:
                 remedy = f"needs {one.cycles} cycles, the run has {fewest}; raise MESSAGES or REPETITIONS"
                 raise BadInputError("ASSERT", one.text, remedy)

@@ -96,7 +96,7 @@ DEVICE stands in for every port that the bundle names; FAULT must repeat what it
 
 def named(given: Mapping[str, str]) -> dict[str, str]:
     """Take what a user may name for a replay; raise BadInputError for any other variable."""
-    for name in sorted(set(given) - {*NAMED, "BUNDLE", "YES"}):
+    for name in sorted(set(given) - {*NAMED, *variables.IMAGES, "BUNDLE", "YES"}):
         raise BadInputError(name, given[name], "a replay runs the plan as it was recorded; leave it out")
     return {name: given[name] for name in NAMED if name in given}
 

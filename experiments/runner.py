@@ -163,7 +163,7 @@ class Runner:
         if repetition not in {look.repetitions for look in self._plan.looks()}:
             return False
         self._repeat_spoilt(progress)
-        seen = looks.look(self.bundle.folder) | {"repetitions": repetition}
+        seen = looks.look(self.bundle.folder, *self._plan.looked_at) | {"repetitions": repetition}
         self.bundle.facts.setdefault("looks", []).append(seen)
         self.bundle.save()
         progress.looked(seen)

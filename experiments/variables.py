@@ -66,6 +66,13 @@ def percent(high: float) -> Parser:
     return parse
 
 
+def image(name: str, text: str) -> str:
+    """An image as engines name it: a reference, or an id."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", text):
+        raise BadInputError(name, text, "an image's name is allowed, e.g. eclipse-mosquitto:2.0.22")
+    return text
+
+
 def asserted(name: str, text: str) -> tuple[str, ...]:
     """What the run must show, each assertion by itself."""
     try:
@@ -109,7 +116,9 @@ VARIABLES = {
     "FAULT_AT_MS": Variable(whole(*bounds.FAULT_AT_MS), "when, after the first counted cycle; default: half-way"),
     "SESSION": Variable(word(*bounds.SESSIONS), "of control loop and Pi: clean, or persistent over a fault"),
     "FIDELITY": Variable(word("published"), "published: the thesis as it was (Nagle, flags, its flood, QoS 0)"),
-    "ASSERT": Variable(asserted, "what the run must show, judged on the interval: O.p99<5ms,misses<1%"),
+    "ASSERT": Variable(asserted, "what the run must show, judged on the interval: O.p99<5ms,fifo both:misses<1%"),
+    "BROKER_IMAGE": Variable(image, "in containers: the image that the broker's is built on, or from-debian"),
+    "BASE_IMAGE": Variable(image, "in containers: what all others are built on; default: debian:trixie-slim"),
     "SEED": Variable(whole(*bounds.SEED), "fixes the order of the cells; default: drawn and recorded"),
     "YES": Variable(word("1"), "1: start even a run that takes longer than a day"),
 }
@@ -146,6 +155,8 @@ class Settings:
     session: str | None = None
     fidelity: str | None = None
     assert_: tuple[str, ...] = ()
+    broker_image: str | None = None
+    base_image: str | None = None
     seed: int = -1
     yes: str | None = None
 
@@ -166,6 +177,8 @@ class Settings:
         return cls(**values)  # type: ignore[arg-type]
 
 
+IMAGES = ("BROKER_IMAGE", "BASE_IMAGE")
+"""What chooses images: Compose and `images` read it from the environment."""
 OF_THE_MAKEFILE = ("PYTHON", "VENV")
 """What make's command line may also carry: the Makefile's own variables."""
 

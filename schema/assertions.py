@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run must show (`ASSERT='O.p99<5ms,misses<1%'`): read before it starts, and recorded in its plan."""
+"""What a run must show (`ASSERT='O.p99<5ms,misses<1%'`): read before it starts, and recorded in its plan.
+
+Every cell must show it, or with an arm in front (`fifo both:O.p99<5ms`) those of that arm of a study.
+"""
 
 import math
 import re
@@ -14,18 +17,21 @@ MICROSECONDS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000}
 FEWEST_REPETITIONS = 3
 """Fewer give no interval to judge on."""
 
-_FORM = re.compile(r"([A-Za-z_]+)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)")
+_FORM = re.compile(
+    r"(?:(.+?)\s*:\s*)?([A-Za-z_]+)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)"
+)
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """`metric.statistic` of every cell must be below, or above, `limit`: in µs, % or cycles."""
+    """`metric.statistic` must be below, or above, `limit` (in µs, % or cycles) in every cell, or those of `arm`."""
 
     text: str
     metric: str
     statistic: str
     below: bool
     limit: float
+    arm: str | None = None
 
     @property
     def cycles(self) -> int:
@@ -42,8 +48,10 @@ def parse(text: str) -> tuple[Assertion, ...]:
 def _parse(text: str) -> Assertion:
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no assertion; say e.g. O.p99<5ms, T.avg<=8ms, misses<1% or lost.burst<3")
-    name, statistic, operator, number, unit = match.groups()
+        raise ValueError(
+            f"{text!r} is no assertion; say e.g. O.p99<5ms, T.avg<=8ms, misses<1%, lost.burst<3 or ARM:O.p99<5ms"
+        )
+    arm, name, statistic, operator, number, unit = match.groups()
     below, limit = operator.startswith("<"), float(number)
     if name in METRICS:
         statistic = ALIASES.get(statistic, statistic)
@@ -51,10 +59,10 @@ def _parse(text: str) -> Assertion:
             raise ValueError(f"{text!r}: statistics of {name} with an interval are {', '.join(STATISTICS)}")
         if unit not in MICROSECONDS:
             raise ValueError(f"{text!r}: a latency needs a unit: {', '.join(MICROSECONDS)}")
-        return Assertion(text, name, statistic, below, limit * MICROSECONDS[unit])
+        return Assertion(text, name, statistic, below, limit * MICROSECONDS[unit], arm)
     if name not in SHARES:
         raise ValueError(f"{text!r}: allowed are {', '.join((*METRICS, *SHARES))}")
     wanted = {None: "%", "burst": ""}.get(statistic)
     if wanted is None or unit != wanted or (unit == "%" and limit > 100):
         raise ValueError(f"{text!r}: say {name}<1% of the cycles offered, or {name}.burst<3 in a row")
-    return Assertion(text, SHARES[name], statistic or "share_percent", below, limit)
+    return Assertion(text, SHARES[name], statistic or "share_percent", below, limit, arm)

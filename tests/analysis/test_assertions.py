@@ -69,6 +69,17 @@ def test_every_cell_must_show_it(tmp_path: Path) -> None:
     assert [check.verdict for check in outcome.checks] == [PASS, FAIL]
 
 
+def test_what_is_asserted_of_an_arm_binds_no_other(tmp_path: Path) -> None:
+    cells = (CellSpec(arm="none", latency=Latency(shift_us=20_000)), CellSpec(arm="fifo both"))
+    outcome = judged(written(tmp_path / "a", "fifo both:T.p50<10ms", "losses<5%", cells=cells))
+    assert [(check.what, check.verdict) for check in outcome.checks] == [
+        ("losses<5%", PASS), ("fifo both:T.p50<10ms", PASS), ("losses<5%", PASS),
+    ]  # fmt: skip
+    assert outcome.sentence == "As asserted: losses<5% in all 2 cells; fifo both:T.p50<10ms in fifo both."
+    with pytest.raises(BundleError, match="is about no arm of it"):
+        judged(written(tmp_path / "b", "fifo:T.p50<10ms", cells=cells))
+
+
 def test_a_run_that_asserts_nothing_has_no_outcome(bundle: Path) -> None:
     assert assertions.judge(read(bundle), ()) is None
 

@@ -14,6 +14,7 @@ from test_analysis_cli import run
 from analysis import gate
 from analysis.bundle import read
 from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, as_junit
+from schema.looks import looks
 
 STEADY = Latency(between_us=20)
 
@@ -112,3 +113,50 @@ def test_who_loses_more_does_not_pass_however_fast_its_answers(baseline: Path, t
     outcome = judged(baseline, candidate(tmp_path / "b", shift_us=-300, lost=10), margin_percent=50)
     assert outcome.verdict == FAIL
     assert ("share of lost cycles", FAIL) in {(check.what, check.verdict) for check in outcome.checks}
+
+
+def test_a_tail_that_moved_with_r_is_the_machines_and_cannot_be_told(tmp_path: Path) -> None:
+    baseline = written(tmp_path / "a", CellSpec(latency=STEADY))
+    disturbed = Latency(between_us=20, shift_us=2000, r_us=6300)
+    outcome = judged(baseline, written(tmp_path / "b", CellSpec(latency=disturbed), data_seed=2))
+    assert outcome.verdict == UNKNOWN
+    assert "the board was disturbed" in outcome.sentence
+
+
+def noisy(count: int) -> Any:
+    def edit(document: dict[str, Any]) -> None:
+        for entry in document["repetitions"][:count]:
+            entry |= {"validity": "noisy", "reasons": ["foreign_cpu_percent 83 is above 10"]}
+
+    return edit
+
+
+def test_a_machine_that_was_busy_only_for_one_of_the_two_explains_a_difference_as_well(tmp_path: Path) -> None:
+    quiet, busy = (written(tmp_path / name, CellSpec(latency=STEADY), edit=noisy(count)) for name, count in
+                   [("quiet", 1), ("busy", 9)])  # fmt: skip
+    slow = candidate(tmp_path / "slow", shift_us=2000, edit=noisy(9))
+    outcome = judged(quiet, slow)
+    assert outcome.verdict == UNKNOWN
+    assert "noisy repetitions: 1 of 10 → 9 of 10: the machine was busier under the candidate" in outcome.sentence
+    assert judged(quiet, slow, force=True).verdict == FAIL
+    assert judged(busy, slow).verdict == FAIL
+    assert "busier under the baseline" in judged(busy, candidate(tmp_path / "c"), margin_percent=60).sentence
+
+
+def looked(document: dict[str, Any]) -> None:
+    """Make it a run with PRECISION of at most 40 repetitions that still runs."""
+    at = [{"repetitions": look.repetitions, "share": look.share} for look in looks(40)]
+    document |= {"status": "partial"}
+    document["plan"] |= {"repetitions": 40, "sequential": {"precision_percent": 5, "looks": at}}
+    document["plan"]["order"] = [[0, number] for number in range(1, 41)]
+
+
+@pytest.mark.parametrize(("shift_us", "stops"), [(2000, True), (-2000, True), (0, False)])
+def test_a_gate_with_precision_ends_as_soon_as_it_can_tell(
+    baseline: Path, tmp_path: Path, shift_us: float, stops: bool
+) -> None:
+    seen = gate.look(read(baseline), read(candidate(tmp_path / "b", shift_us=shift_us, edit=looked)))
+    assert seen["stop"] is stops, seen
+    assert seen["repetitions"] == 10
+    told = {2000: "Slower: ", -2000: "Not slower: ", 0: "undisturbed: p99 of T within ± "}[int(shift_us)]
+    assert seen["reason"].startswith(told)

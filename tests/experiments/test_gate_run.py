@@ -52,6 +52,25 @@ def test_what_is_under_test_replaces_the_baselines(baseline: Path) -> None:
     ] == {"priority": "nice:-5", "tcp": "nodelay"}
 
 
+def test_it_runs_as_long_as_the_baseline_unless_the_user_says_or_until_it_can_tell(baseline: Path) -> None:
+    def length(**given: str) -> tuple[int, float | None]:
+        settings = gate.read(baseline, given).plan("0123abcd").settings
+        return settings.repetitions, settings.precision
+
+    assert length() == (4, None)
+    assert length(REPETITIONS="20") == (20, None)
+    assert length(PRECISION="5%") == (40, 5.0)
+    told = gate.read(baseline, {"PRECISION": "5%", "MARGIN": "7%"}).plan("0123abcd").looked_at
+    assert told == ("--baseline", str(baseline), "--margin-percent", "7")
+
+
+def test_an_image_is_refused_where_plain_processes_would_ignore_it(baseline: Path, runner: Runner) -> None:
+    for words in (("gate", str(baseline)), ("run", "0", *QUICK)):
+        code, said = runner.run(*words, "BROKER_IMAGE=mine")
+        assert code == 2, said
+        assert "BROKER_IMAGE=mine: plain processes have no image" in " ".join(said.split())
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -73,6 +73,7 @@ WRONG = [
     ("PRIORITY", "broker=fifo:200", "from 1 to 99"), ("PRIORITY", "toaster=fifo:1", "services are"),
     ("CONTENTION", "earthquake", "allowed"), ("FIDELITY", "high", "published"), ("FLOOD", "wet", ""),
     ("SESSION", "durable", "clean, persistent"),
+    ("BROKER_IMAGE", "two words", "an image's name"), ("BASE_IMAGE", "-x", "an image's name"),
     ("FAULT", "broker", "broker:kill"), ("FAULT", "broker:freeze", "e.g. broker:freeze:2s"),
     ("FLOOD", "٥٠%", ""), ("YES", "maybe", "allowed are 1"), ("YES", "yes", "allowed are 1"),
 ]  # fmt: skip
@@ -141,6 +142,13 @@ def test_what_a_run_is_too_short_to_show_is_refused(
     code, _, err = command("run", "1", "PLACEMENT=host", f"ASSERT={asserted}", f"REPETITIONS={repetitions}")
     assert code == 2
     assert err.startswith(f"testbed: ASSERT={asserted}: {told}")
+
+
+def test_an_assertion_about_an_arm_that_is_not_there_is_refused(command: Command) -> None:
+    code, _, err = command("study", "qos", "PLACEMENT=host", "ASSERT=nodelay:T.p50<9ms,fifo:T.p50<5ms")
+    assert code == 2
+    assert err == "testbed: ASSERT=fifo:T.p50<5ms: no such arm; arms are nodelay, nagle\n"
+    assert "arms are none" in command("run", "1", "PLACEMENT=host", "ASSERT=fifo:T.p50<5ms")[2]
 
 
 @pytest.mark.parametrize("listing", ["scenarios", "variables", "--help"])

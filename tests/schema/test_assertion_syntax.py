@@ -20,6 +20,13 @@ def test_metrics_statistics_operators_and_units_are_read() -> None:
     assert parse("T.p99.9<1s")[0].statistic == "p99.9"
 
 
+def test_an_arm_of_a_study_may_be_named_in_front() -> None:
+    assert parse("fifo both:O.p99<5ms,link:cut:1s: lost<2%") == (
+        Assertion("fifo both:O.p99<5ms", "O", "p99", below=True, limit=5000, arm="fifo both"),
+        Assertion("link:cut:1s: lost<2%", "lost", "share_percent", below=True, limit=2, arm="link:cut:1s"),
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -27,7 +34,7 @@ def test_metrics_statistics_operators_and_units_are_read() -> None:
         ("O<5ms", "statistics"), ("X.p99<5ms", "allowed are T, R, O"), ("misses<1", "misses<1%"),
         ("misses<101%", "misses<1%"), ("lost.p99<1%", "lost<1%"), ("O.p99==5ms", "is no assertion"),
         ("O.p99<-5ms", "is no assertion"), ("O.p99<5ms;misses<1%", "is no assertion"),
-        ("O.p99<5ms,", "is no assertion"),
+        ("O.p99<5ms,", "is no assertion"), (":O.p99<5ms", "is no assertion"), ("fifo:p<5ms", "allowed are T, R, O"),
     ],
 )  # fmt: skip
 def test_nonsense_is_told_with_what_is_allowed(text: str, told: str) -> None:
