@@ -47,6 +47,16 @@ def of_rt_budget(service: Service, state: State, budget_us: int) -> list[Proof]:
     return [_proof(service, "rt budget", f"{budget_us} us", f"{held_us} us", holds=held_us == budget_us)]
 
 
+def of_memory(service: Service, state: State, limit_bytes: int | None) -> list[Proof]:
+    """Prove how much memory a service's group may take; nothing to prove where no limit can be had."""
+    if limit_bytes is None or "error" in state:
+        return []
+    held_bytes = state.get("memory_limit_bytes")
+    observed = "no limit" if held_bytes is None else f"{held_bytes} bytes"
+    entry = _proof(service, "memory", "untouched", observed, holds=held_bytes == limit_bytes)
+    return [entry | {"expected": f"{limit_bytes} bytes"}]
+
+
 def of_configuration(state: State, expected: str) -> list[Proof]:
     """Prove that the broker runs on the configuration we wrote, as its own process sees the file."""
     service, text = Service("broker", ()), state.get("configuration")
@@ -103,6 +113,7 @@ REMEDIES = {
     "rt budget": "another program changed it meanwhile; without it the kernel stops the service's threads",
     "weight": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "quota": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
+    "memory": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "tcp": "the broker or a client does not honour TCP=…; choose the other value, or another BROKER",
     "security": "the broker or a client does not do as SECURITY says; see their logs, and docs/security.md",
     "qos granted": "this broker does not grant that QoS; choose a lower QOS",

@@ -110,6 +110,7 @@ class Witness:
             for entry in (
                 *proof.of_service(self.stand.service(name), state, asked.get(name, ())),
                 *proof.of_rt_budget(self.stand.service(name), state, self.stand.rt_budget_us(self.conditions, name)),
+                *proof.of_memory(self.stand.service(name), state, self.stand.memory_limit_bytes(name)),
             )
         ]
         return proofs + proof.of_configuration(states["broker"], self.stand.broker_configuration())

@@ -170,7 +170,7 @@ def _state(pid: int, *, containers: bool) -> dict[str, Any]:
         group = Cgroup(pid)
         state: dict[str, Any] = {
             "threads": found, "weight": group.cpu_weight(), "quota": group.cpu_quota(),
-            "rt_budget_us": group.rt_budget_us(),
+            "rt_budget_us": group.rt_budget_us(), "memory_limit_bytes": group.memory_limit_bytes(),
         }  # fmt: skip
     except OSError as error:
         return {"error": str(error)}

@@ -10,6 +10,9 @@ ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 1_000_000
 """The kernel's period for real-time budgets, cpu.rt_period_us."""
 
+_V1_NO_LIMIT = 1 << 62
+"""Version 1 says the largest number of whole pages there is."""
+
 PARENT_BUDGET_US = 900_000
 """For the group above all containers; by default real-time tasks may have 950 ms of each second (sched(7))."""
 
@@ -72,6 +75,13 @@ class Cgroup:
         except OSError:
             return None
         return None if quota_text == "max" else int(quota_text) / int(period_text)
+
+    def memory_limit_bytes(self) -> int | None:
+        """What the group may take; None: no limit."""
+        name = "memory.limit_in_bytes" if self.is_v1("memory") else "memory.max"
+        folder = self.folder("memory")
+        limit = _whole(folder / name) if folder else None  # version 2 says `max`
+        return None if limit is None or limit >= _V1_NO_LIMIT else limit
 
     def rt_budget_us(self) -> int | None:
         """Real-time budget a second; None: this kernel keeps none per group (or version 2 hides it)."""

@@ -181,6 +181,10 @@ class Stand:
         ]
         return RT_BUDGET_US // len(real_time) if self.containers and service in real_time else 0
 
+    def memory_limit_bytes(self, service: str) -> int | None:  # noqa: ARG002
+        """Give how much memory a service's group may take; None where it has none of its own, or no limit."""
+        return None
+
     def apply(self, conditions: Conditions) -> None:
         """Set what is set on running processes; raise RefusedError with the reason and the remedy."""
         pids = self.pids()

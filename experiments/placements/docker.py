@@ -94,6 +94,8 @@ class DockerStand(Stand):
         self._streams: list[_AttachedChannel] = []
         self._run = ""
         self._vault_filled = False
+        self._limits_memory = True
+        self._memory_limits: dict[str, int] = {}
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
@@ -131,7 +133,8 @@ class DockerStand(Stand):
         self._environment = found.environment | {"TESTBED_PROJECT": self._project, "TESTBED_RUN": run}
         far = self._examine(info) if engine.is_far() else {}
         self._environment |= {"HOST_CPUS": self.host_cpus, "PI_CPUS": self.pi_cpus}
-        if not info.get("MemoryLimit", True):
+        self._limits_memory = bool(info.get("MemoryLimit", True))
+        if not self._limits_memory:
             print("testbed: this engine's kernel ignores memory limits: boot with cgroup_enable=memory", flush=True)
         return far | {
             "images": found.record(self._engine),
@@ -144,7 +147,7 @@ class DockerStand(Stand):
                 "cgroup_driver": info.get("CgroupDriver"),
                 "os": info["OperatingSystem"],
                 "reached_by": engine.endpoint().transport,
-                "memory_limits": bool(info.get("MemoryLimit", True)),
+                "memory_limits": self._limits_memory,
             },
             "cpus": {"host": self.host_cpus, "pi": self.pi_cpus},
         }
@@ -170,6 +173,8 @@ class DockerStand(Stand):
         as_run = self._folder / "compose.yml"
         self._compose("config", "--output", str(as_run))
         as_run.write_text(relocated(as_run.read_text()))
+        told = json.loads(self._compose("config", "--format", "json"))["services"]
+        self._memory_limits = {name: int(service["mem_limit"]) for name, service in told.items()}
         helper = conditions.fault.helper if conditions.fault else None
         services = ["observer", *conditions.services(), *([helper] if helper else [])]
         # What was set on a running process, and its group's real-time budget, is undone only by a new container.
@@ -227,6 +232,10 @@ class DockerStand(Stand):
         """Give the file in the broker's image for this TCP option."""
         assert self._conditions is not None
         return _protected(self._conditions.security, _configuration(self._conditions))
+
+    def memory_limit_bytes(self, service: str) -> int | None:
+        """Give what Compose was told, unless the engine's kernel knows no such limit."""
+        return self._memory_limits[service] if self._limits_memory else None
 
     def capture(self) -> Channel:
         """Start a capture in the present broker's network namespace; it ends with its reply to `stop`."""
@@ -357,7 +366,7 @@ class DockerStand(Stand):
         except docker.errors.NotFound:
             raise StandError(f"the container of {service} is gone") from None
 
-    def _compose(self, *arguments: str) -> None:
+    def _compose(self, *arguments: str) -> str:
         command = ["docker", "compose", "--file", str(COMPOSE_FILE), "--file", str(self._folder / "override.json")]
         # A session of its own: Ctrl-C is for us, and we take the stand down in order.
         done = subprocess.run(
@@ -366,6 +375,7 @@ class DockerStand(Stand):
         )  # fmt: skip
         if done.returncode:
             raise StandError(f"docker compose {arguments[0]} failed: {_last_line(done.stderr)}")
+        return done.stdout
 
     def _save_logs(self) -> None:
         """Keep what each service said, as far as it can be had: a full disk is no reason to keep containers."""

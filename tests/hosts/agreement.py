@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 Reading = dict[str, Any]
 """One line of `readback.py`."""
 
-KNOBS = ("priority", "affinity", "tcp", "weight", "quota")
+KNOBS = ("priority", "affinity", "tcp", "weight", "quota", "memory")
 """The proofs that are about the kernel's state; others are about what the programs said."""
 
 _CELL = ("scenario", "arm", "interval_ms", "qos")
@@ -72,6 +72,9 @@ def state(service: dict[str, Any]) -> dict[str, Any]:
     if "cpu.max" in service:
         limit, period = service["cpu.max"].split()
         found["quota"] = None if limit == "max" else round(int(limit) / int(period), 3)
+    if "memory.max" in service:
+        limit = service["memory.max"]
+        found["memory"] = "no limit" if limit == "max" else f"{limit} bytes"
     return found
 
 

@@ -6,7 +6,7 @@ Runs as root in the guest, alone, on its Python: proc(5), the control groups' fi
 its containers; nothing of `experiments`. Prints one JSON line every other second, until it is killed:
 
     {"from_ns": CLOCK_MONOTONIC, "to_ns": …, "services": {"broker": {"threads": {"TID": ["FIFO", 90, 0, "0"]},
-     "cpu.weight": "100", "cpu.max": "max 100000", "nodelay": [1, 1]}}}
+     "cpu.weight": "100", "cpu.max": "max 100000", "memory.max": "536870912", "nodelay": [1, 1]}}}
 
 A thread reads [policy, real-time priority, nice, CPUs allowed]; `nodelay` is TCP_NODELAY of each connected TCP socket.
 """
@@ -118,7 +118,7 @@ def look() -> dict[str, dict[str, object]]:
         if contained and pids:
             with contextlib.suppress(OSError):
                 group = group_of(pids[0])
-                state |= {name: (group / name).read_text().strip() for name in ("cpu.weight", "cpu.max")}
+                state |= {name: (group / name).read_text().strip() for name in ("cpu.weight", "cpu.max", "memory.max")}
         services[service] = state
     return services
 

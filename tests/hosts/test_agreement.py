@@ -29,11 +29,13 @@ PROOFS: list[dict[str, Any]] = [
     {"service": "broker", "knob": "tcp", "holds": True, "observed": {"value": "nodelay"}},
     {"service": "broker", "knob": "weight", "holds": True, "observed": {"value": "weight 157"}},
     {"service": "broker", "knob": "quota", "holds": True, "observed": {"value": 0.5}},
+    {"service": "broker", "knob": "memory", "holds": True, "observed": {"value": "536870912 bytes"}},
     {"service": "broker", "knob": "qos granted", "holds": True, "observed": {"value": 0}},
 ]  # fmt: skip
 
 BROKER: dict[str, Any] = {
     "threads": {"7": ["FIFO", 90, 0, "0,2-3"]}, "nodelay": [1, 1], "cpu.weight": "157", "cpu.max": "50000 100000",
+    "memory.max": "536870912",
 }  # fmt: skip
 
 
@@ -57,7 +59,7 @@ def bundle(tmp_path: Path) -> Path:
 def test_a_kernel_that_holds_what_was_proved_agrees(bundle: Path) -> None:
     agreed = agreement.compare(bundle, [reading(BROKER)])
     assert agreed.disagreements == []
-    assert (agreed.readings, agreed.compared) == (1, 5)
+    assert (agreed.readings, agreed.compared) == (1, 6)
     assert agreed.seen["broker"]["quota"] == 0.5
 
 
@@ -90,7 +92,7 @@ def test_a_service_that_was_not_found_running_disagrees(bundle: Path) -> None:
 
 
 def test_a_plain_process_has_no_group_of_its_own_to_compare(bundle: Path) -> None:
-    plain = {name: copy.copy(value) for name, value in BROKER.items() if not name.startswith("cpu.")}
+    plain = {name: copy.copy(value) for name, value in BROKER.items() if not name.startswith(("cpu.", "memory."))}
     agreed = agreement.compare(bundle, [reading(plain)])
     assert agreed.disagreements == []
     assert agreed.compared == 3

@@ -76,6 +76,16 @@ def test_the_bundle_says_what_ran(scenario_1: Path) -> None:
     assert all(entry["control_loop"]["malformed"] == 0 for entry in facts["repetitions"])
 
 
+def test_every_services_memory_limit_is_read_back_in_every_repetition(scenario_1: Path) -> None:
+    file = str(scenario_1 / "compose.yml")
+    said = docker("compose", "--file", file, "--profile", "*", "config", "--format", "json")
+    limits = {name: int(service["mem_limit"]) for name, service in json.loads(said)["services"].items()}
+    for entry in facts_of(scenario_1)["repetitions"]:
+        proofs = [proof for proof in entry["proofs"] if proof["knob"] == "memory"]
+        read = {proof["service"]: proof["observed"]["value"] for proof in proofs}
+        assert read == {name: f"{limits[name]} bytes" for name in ("broker", "control-loop", "pi", "board")}
+
+
 def test_the_compose_file_as_run_is_valid_and_kept(scenario_1: Path) -> None:
     docker("compose", "--file", str(scenario_1 / "compose.yml"), "config", "--quiet")
     assert {"broker.log", "pi.log", "board.log", "control-loop.log"} <= {

@@ -24,7 +24,8 @@ def untouched() -> State:
     thread = {"name": "mosquitto", "policy": "SCHED_OTHER", "priority": 0, "nice": 0, "cpus": [0, 1]}
     return {
         "threads": [thread | {"tid": tid} for tid in (7, 8, 9)],
-        "weight": ["shares", 1024], "quota": None, "rt_budget_us": 0, "configuration": "listener 1883\n",
+        "weight": ["shares", 1024], "quota": None, "rt_budget_us": 0, "memory_limit_bytes": None,
+        "configuration": "listener 1883\n",
         "connections": [{"local": "a", "peer": f"b:{port}", "nodelay": True} for port in (1, 2)],
     }  # fmt: skip
 
@@ -181,6 +182,17 @@ def test_a_real_time_budget_that_somebody_lowered_refuses_the_repetition() -> No
 @pytest.mark.parametrize("held_us", [None, 0])
 def test_without_budgets_per_group_or_without_a_real_time_knob_there_is_none_to_prove(held_us: int | None) -> None:
     assert proof.of_rt_budget(SERVICE, untouched() | {"rt_budget_us": held_us}, 0 if held_us == 0 else 400_000) == []
+
+
+@pytest.mark.parametrize(("held_bytes", "reads"), [(None, "no limit"), (1 << 20, "1048576 bytes")])
+def test_a_memory_limit_that_was_dropped_on_the_way_refuses_the_repetition(held_bytes: int | None, reads: str) -> None:
+    assert proof.problems(proof.of_memory(SERVICE, untouched() | {"memory_limit_bytes": 1 << 29}, 1 << 29)) == []
+    (line,) = proof.problems(proof.of_memory(SERVICE, untouched() | {"memory_limit_bytes": held_bytes}, 1 << 29))
+    assert line.startswith(f"broker: memory should be 536870912 bytes (untouched) but reads {reads}; this engine")
+
+
+def test_where_a_service_has_no_memory_limit_there_is_none_to_prove() -> None:
+    assert proof.of_memory(SERVICE, untouched(), None) == []
 
 
 @pytest.mark.parametrize("seen", [None, "", "listener 1883\nmax_qos 1\n"])

@@ -69,11 +69,27 @@ def test_version_2_reads_weight_and_quota_and_hides_real_time_budgets(tree: Tree
     assert group.rt_files_above() == []
 
 
+@pytest.mark.parametrize("host", ["v1", "hybrid"])
+def test_version_1_reads_the_limit_of_memory(tree: Tree, host: str) -> None:
+    getattr(tree, host)()
+    assert Cgroup(PID).memory_limit_bytes() is None
+    tree.group("memory/" + GROUP, {"memory.limit_in_bytes": "536870912\n"})
+    assert Cgroup(PID).memory_limit_bytes() == 1 << 29
+
+
+def test_version_2_reads_the_limit_of_memory(tree: Tree) -> None:
+    tree.v2()
+    assert Cgroup(PID).memory_limit_bytes() is None
+    tree.v2(memory__max="536870912\n")
+    assert Cgroup(PID).memory_limit_bytes() == 1 << 29
+
+
 def test_a_group_without_the_controller_has_no_weight_and_no_limit(tree: Tree) -> None:
     """As the root of version 2 has none, and a login session."""
     tree.process(cgroup="0::/user.slice/session-1.scope\n")
     tree.group("user.slice/session-1.scope", {"cgroup.procs": "4242\n"})
-    assert (Cgroup(PID).cpu_weight(), Cgroup(PID).cpu_quota()) == (None, None)
+    group = Cgroup(PID)
+    assert (group.cpu_weight(), group.cpu_quota(), group.memory_limit_bytes()) == (None, None, None)
 
 
 @pytest.mark.parametrize("host", ["v1", "hybrid", "v2"])

@@ -23,10 +23,11 @@ V1_CPU = {
     "cpu.stat": "nr_periods 40\nnr_throttled 12\nthrottled_time 345678901\nnr_bursts 0\nburst_time 0\n",
 }  # fmt: skip
 V1_USAGE = {"cpuacct.usage": "1234567890\n"}
-V1_MEMORY = {"memory.usage_in_bytes": "7340032\n"}
+V1_MEMORY = {"memory.usage_in_bytes": "7340032\n", "memory.limit_in_bytes": "9223372036854771712\n"}
 PRESSURE = "some avg10=25.29 avg60=12.43 avg300=26.39 total=680838785\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 V2_ALL = {
     "cpu.weight": "100\n", "cpu.max": "max 100000\n", "cgroup.procs": "4242\n4243\n", "memory.current": "7340032\n",
+    "memory.max": "max\n",
     "cpu.stat": "usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\nnr_periods 40\nnr_throttled 12\n"
     "throttled_usec 345678\nnr_bursts 0\nburst_usec 0\n",
     "cpu.pressure": PRESSURE,
