@@ -26,7 +26,7 @@ scenario-%: $(VENV)/.ready ## run scenario N (0 to 8), print its table, leave re
 	@exec $(RUN) -m experiments run -- "$$STEM"
 	@exec $(RUN) -m analysis summarise results/latest
 
-study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino, security, faults
+study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino, security, faults, sessions
 	@exec $(RUN) -m experiments study -- "$$STEM"
 	@exec $(RUN) -m analysis summarise results/latest
 

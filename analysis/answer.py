@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from analysis import compare, headline, labels, losses, recovery
 from analysis.bundle import Bundle, Cell
 from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim, Comparison
+from analysis.estimate import Interval
 from analysis.headline import Question
 from analysis.losses import Losses
-from analysis.quantity import Quantity, three_digits
-from analysis.statistics import CellSummary, Interval
+from analysis.quantity import RECOVERY, Quantity, three_digits
+from analysis.statistics import CellSummary
 
 ORDER = {FASTER: 0, FEWER: 0, SAME: 1, UNKNOWN: 2, MORE: 3, SLOWER: 3}
 STILL, MOVED, UNSURE = "R did not move", "the board was disturbed, and the verdict with it", "no sign that R moved"
@@ -192,16 +193,29 @@ def _sentence(effects: Sequence[Effect], levels: Sequence[Level], found: Sequenc
 
 def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
     """What is sure, arm by arm, then the arms that it cannot tell of, then whether the board was disturbed."""
-    for effect in effects:
-        if effect.headline.verdict != UNKNOWN:
-            yield _told(effect)
+    told = [effect for effect in effects if effect.headline.verdict != UNKNOWN]
+    if told and told[0].headline.metric == RECOVERY:
+        yield from _of_recoveries(told)
+    else:
+        yield from map(_told, told)
     open_ = [effect for effect in effects if effect.headline.verdict == UNKNOWN]
     if open_:
-        yield _open(open_, alone=len(open_) == len(effects))
+        yield _open(open_, alone=not told)
     yield from (_loses(effect) for effect in effects if _loses(effect))
     for effect in effects:
         if effect.control and effect.control.verdict == MOVED:
             yield f"{_capital(_short(effect)[0])}: {effect.control.text}."
+
+
+def _of_recoveries(effects: Sequence[Effect]) -> Iterator[str]:
+    """Verdict by verdict, for the times themselves have been told."""
+    by_words: dict[tuple[str, str], list[str]] = {}
+    for effect in effects:
+        b, a = _short(effect)
+        by_words.setdefault((effect.headline.words, a), []).append(b)
+    for (words, a), arms in by_words.items():
+        name = effects[0].headline.quantity.name
+        yield f"{_capital(words)} {'as' if words.startswith(SAME) else 'than'} {a} in {name}: {', '.join(arms)}."
 
 
 def _told(effect: Effect) -> str:
@@ -209,7 +223,7 @@ def _told(effect: Effect) -> str:
     name, values = claim.quantity.name, f"{claim.quantity.text(claim.b)} against {claim.quantity.text(claim.a)}"
     if claim.verdict == SAME:
         return f"{_capital(b)}: {claim.words} as {a} in {name} ({values})."
-    than = f"{claim.verdict} than {a}" if claim.quantity.is_latency else f"{claim.verdict} than with {a}"
+    than = f"{claim.verdict} than {a}" if claim.quantity.is_time else f"{claim.verdict} than with {a}"
     return f"{_capital(b)}: {than} in {name}, {values} ({_amount(claim)})."
 
 
@@ -253,7 +267,8 @@ def _short(effect: Effect) -> tuple[str, str]:
 def _of_levels(levels: Sequence[Level]) -> Iterator[str]:
     by_label: dict[str, list[str]] = {}
     for level in levels:
-        by_label.setdefault(level.label, []).append(_level(level))
+        if level.quantity.metric != RECOVERY:  # which has a sentence of its own
+            by_label.setdefault(level.label, []).append(_level(level))
     yield from (f"{_capital(label)}: {', '.join(told)}." for label, told in by_label.items())
 
 

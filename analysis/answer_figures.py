@@ -18,7 +18,7 @@ from analysis.answer import Answer
 from analysis.bundle import Bundle
 from analysis.figures import FOOTER, FORMATS, STYLE
 from analysis.forest import MARKS, Panel
-from analysis.repetitions import InOrder
+from analysis.repetitions import STATES, InOrder
 from analysis.statistics import CellSummary
 
 WIDTH = 7.2
@@ -31,7 +31,6 @@ DOTS: dict[str, dict[str, Any]] = {
     "aside": {"marker": "x", "color": "#b3261e", "markersize": 4},
     "lost": {"marker": "^", "color": "#b3261e", "markersize": 4.5},
 }
-NAMES = {"valid": "quiet", "noisy": "noisy, counted", "aside": "set aside", "lost": "cut by losses"}
 
 
 def save(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer, folder: Path) -> None:
@@ -107,7 +106,7 @@ def order_plot(found: InOrder, footer: Sequence[str]) -> Figure:
     above, below, strip = 0.55, 0.75 + 0.125 * len(footer), 0.42
     height = above + strip * len(found.rows) + below
     figure = Figure(figsize=(WIDTH, height))
-    title = f"Every repetition in the order run: {found.quantity.name}, in ms"
+    title = f"Every repetition in the order run: {found.name}, in ms"
     figure.text(0.1 / WIDTH, 1 - 0.1 / height, title, fontsize=9, va="top")
     low, high = (bound / 1000 for bound in found.reach_us)
     log = low > 0 and high / low > 5
@@ -136,7 +135,7 @@ def order_plot(found: InOrder, footer: Sequence[str]) -> Figure:
         axes.spines["bottom"].set_visible(False)
     axes.set_xlabel("first to last repetition of the run", fontsize=7)
     keys = [mpl.lines.Line2D([], [], linestyle="", **DOTS[state]) for state in DOTS if state in found.states]
-    names = [NAMES[state] for state in DOTS if state in found.states]
+    names = [(STATES | {"lost": found.cut})[state] for state in DOTS if state in found.states]
     figure.legend(
         keys, names, loc="upper left", bbox_to_anchor=(0, 1 - 0.26 / height), ncols=4, fontsize=7, borderpad=0.3
     )

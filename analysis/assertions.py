@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from analysis import labels
 from analysis.bundle import Bundle, BundleError
 from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, worst
+from analysis.estimate import Interval
 from analysis.quantity import Quantity
-from analysis.statistics import CellSummary, Interval
+from analysis.statistics import CellSummary
 from schema import assertions
 from schema.assertions import PERCENTILES, Assertion
 
@@ -56,7 +57,7 @@ def _check(summary: CellSummary, asserted: Assertion) -> tuple[str, str]:
     found = summary.interval(quantity)
     if found is None:
         return UNKNOWN, f"the {quantity.name} is not supported by so few cycles"
-    if math.isinf(found.value):
+    if math.isinf(found.value) and quantity.is_latency:
         return _of_lost(summary, asserted, quantity)
     if found.low is None or found.high is None:
         return UNKNOWN, f"{quantity.text(found.value)}, without an interval: too few repetitions, or all alike"

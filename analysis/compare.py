@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from analysis import blocks, comparability, conclusion, cycles, headline, inference, measures, sequential
+from analysis import blocks, comparability, conclusion, cycles, headline, inference, measures, recovery, sequential
 from analysis.bundle import Bundle, BundleError, Cell
 from analysis.conclusion import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
 from analysis.distribution import CLUSTERS
@@ -115,7 +115,9 @@ def _pair(a: Bundle, b: Bundle, cells: tuple[Cell, Cell], known: dict[int, Side]
 
 
 def _side(bundle: Bundle, cell: Cell) -> Side:
-    return measures.of_cycles(cycles.read(bundle, cell), bundle.deadline_ms(cell))
+    recoveries = recovery.of_cell(bundle, cell)
+    broke = recovery.distribution(recoveries) if recoveries else None
+    return measures.of_cycles(cycles.read(bundle, cell), bundle.deadline_ms(cell), broke)
 
 
 def _beside(bundle: Bundle, cells: tuple[Cell, Cell]) -> tuple[list[int], list[int]]:

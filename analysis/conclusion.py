@@ -2,7 +2,8 @@
 """What a reader may conclude from a difference and its interval, and what it would take where that is nothing.
 
 The interval within the margin says `the same`; beyond 0 `faster` or `slower`; else `cannot tell`. A loss cannot
-flatter: `faster` is never said across a quantile that losses cut, nor of a side that loses more.
+flatter: `faster` is never said across a quantile that losses cut, nor of a side that loses more. A recovery time is
+flattered by none: it is no cycle's, and one that never came ranks last.
 """
 
 import itertools
@@ -73,7 +74,7 @@ class Claim:
     @property
     def percent(self) -> tuple[float, float, float] | None:
         """(difference, low, high) in % of A; none where A is nothing or either side is cut."""
-        if self.cut or not self.a or not self.quantity.is_latency:
+        if self.cut or not self.a or not self.quantity.is_time:
             return None
         return 100 * self.difference / self.a, 100 * self.low / self.a, 100 * self.high / self.a
 
@@ -82,7 +83,7 @@ class Claim:
         """The verdict as a reader is told it: `the same within 5 %`."""
         if self.verdict != SAME:
             return self.verdict
-        if not self.quantity.is_latency:
+        if not self.quantity.is_time:
             points = self.quantity.points.removesuffix("s") if self.margin == 1 else self.quantity.points
             return f"{SAME} within {self.margin:g} {points}"
         return f"{SAME} within {round(100 * self.margin / self.a, 3) if self.a else 0:g} %"
@@ -104,7 +105,7 @@ def claim(cells: tuple[Cell, Cell], measure: Measure, result: Result, repetition
     difference = 0.0 if measure.a == measure.b else measure.b - measure.a
     sure = result.sure and result.t * difference > 0
     nearest = difference * (1 - result.critical / abs(result.t)) if sure and math.isfinite(difference) else 0.0
-    limit = question.margin * measure.a if measure.quantity.is_latency else MARGIN_POINTS
+    limit = question.margin * measure.a if measure.quantity.is_time else MARGIN_POINTS
     limit = limit if math.isfinite(limit) else 0.0  # nothing is nearly lost
     made = Claim(
         cells=cells,
@@ -145,7 +146,7 @@ def loses_more(losses: Claim | None) -> str:
 
 
 def _concluded(made: Claim) -> Claim:
-    less, more = (FASTER, SLOWER) if made.quantity.is_latency else (FEWER, MORE)
+    less, more = (FASTER, SLOWER) if made.quantity.is_time else (FEWER, MORE)
     word = less if made.difference < 0 else more
     if -made.margin <= made.low and made.high <= made.margin:
         return replace(made, verdict=SAME, why=_inside(made, word) if made.sure else "")
@@ -192,7 +193,8 @@ def _with_needs(made: Claim, reach: float, critical: float, repetitions: int) ->
     if math.isinf(critical) or critical <= 0:
         return replace(made, why=f"{repetitions} repetitions side by side are too few", repetitions=ENOUGH)
     if not math.isfinite(reach):
-        return replace(made, why="losses leave the interval open")
+        open_ = "losses leave" if made.quantity.is_latency else "so few repetitions leave"
+        return replace(made, why=f"{open_} the interval open")
     error = reach / critical
     wanted = max(abs(made.difference), made.margin - abs(made.difference))
     # With many repetitions Student's t nears the normal distribution.

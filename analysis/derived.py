@@ -40,7 +40,7 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> str
     """
     files.require_plain(target)
     recoveries = recovery.of(bundle)
-    files.write_text(target / "summary.csv", summary.render(summaries, recoveries))
+    files.write_text(target / "summary.csv", summary.render(summaries))
     files.write_text(target / "table.md", table(bundle, summaries, recoveries))
     if recoveries:
         files.write_text(target / RECOVERY, recovery.render(recoveries))

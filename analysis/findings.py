@@ -5,7 +5,8 @@ import math
 from dataclasses import dataclass
 
 from analysis.bundle import Bundle
-from analysis.statistics import CellSummary, Estimate
+from analysis.estimate import Estimate
+from analysis.statistics import CellSummary
 
 
 @dataclass(frozen=True)

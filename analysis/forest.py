@@ -72,7 +72,7 @@ def _panel(answer: Answer, quantity: Quantity, *, headline: bool) -> Panel | Non
     shown = claims if len(claims) <= ROWS else sorted(claims, key=lambda own: -abs(own[1].difference))[:ROWS]
     margin = max(_scale(claim) * claim.margin for _, claim in claims if not claim.cut) if _measurable(claims) else 0.0
     first = " | ".join(dict.fromkeys(effect.a for effect, _ in shown))
-    unit = "%" if quantity.is_latency else quantity.points
+    unit = "%" if quantity.is_time else quantity.points
     title = f"{quantity.name}, against {first}" if len(first) < 60 else quantity.name
     rows = tuple(_row(effect, claim) for effect, claim in shown)
     return Panel(title, unit, margin, headline, rows, len(claims) - len(shown))
@@ -91,7 +91,7 @@ def _claims(effects: Sequence[Effect], quantity: Quantity) -> Iterator[tuple[Eff
 
 def _scale(claim: Claim) -> float:
     """From the quantity's unit to the panel's: % of A for a latency."""
-    return 100 / claim.a if claim.quantity.is_latency and claim.a else 1.0
+    return 100 / claim.a if claim.quantity.is_time and claim.a else 1.0
 
 
 def _row(effect: Effect, claim: Claim) -> Row:
@@ -101,7 +101,7 @@ def _row(effect: Effect, claim: Claim) -> Row:
         return Row(effect.b, None, math.nan, math.nan, kind, claim.words, amount)
     scale = _scale(claim)
     value, low, high = (scale * number for number in (claim.difference, claim.low, claim.high))
-    unit = "%" if claim.quantity.is_latency else claim.quantity.points
+    unit = "%" if claim.quantity.is_time else claim.quantity.points
     amount = f"{_signed(value)} {unit} [{_signed(low)}, {_signed(high)}]"
     return Row(effect.b, value, low, high, kind, claim.words, amount)
 

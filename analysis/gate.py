@@ -104,13 +104,13 @@ def _untold(candidate: Bundle, why: str) -> Outcome:
 
 def _verdict(claim: Claim, moved: str | None) -> tuple[str, str]:
     """The verdict on one headline, or on losses, and why."""
-    verdict = _of_latency(claim) if claim.quantity.is_latency else _of_share(claim)
+    verdict = _of_time(claim) if claim.quantity.is_time else _of_share(claim)
     if moved and claim.quantity.is_latency and verdict == FAIL:
         return UNKNOWN, f"{_figures(claim)}; {moved}"
     return verdict, _figures(claim) if verdict == PASS else "; ".join([_figures(claim), *_needs(claim)])
 
 
-def _of_latency(claim: Claim) -> str:
+def _of_time(claim: Claim) -> str:
     flattered = claim.verdict == compare.UNKNOWN and claim.why
     if claim.high <= claim.margin and not flattered:
         return PASS

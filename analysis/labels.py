@@ -26,9 +26,11 @@ def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
 
 
 def of_arm(cell: Cell) -> str:
-    """The conditions of one cell: contention, then what was set."""
+    """The conditions of one cell: contention, what broke, then what was set."""
     kind = (cell.contention or "").partition(":")[0]
-    return ", ".join(words for words in (CONTENTIONS.get(kind, kind), _setting(cell)) if words) or "undisturbed"
+    setting = _setting(cell)
+    told = (CONTENTIONS.get(kind, kind), cell.fault or "", setting if setting != cell.fault else "")
+    return ", ".join(words for words in told if words) or "undisturbed"
 
 
 def _words(cell: Cell, several: Mapping[str, bool]) -> list[str]:

@@ -8,8 +8,8 @@ from analysis import answer, sequential, statistics
 from analysis.answer import Answer
 from analysis.bundle import Bundle, BundleError
 from analysis.compare import UNKNOWN, Claim
+from analysis.estimate import Interval
 from analysis.sequential import Decision, Headline, Rule
-from analysis.statistics import Interval
 
 
 def look(bundle: Bundle) -> dict[str, Any]:

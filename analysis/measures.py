@@ -12,20 +12,23 @@ brought to even variance (the angular transformation, Anscombe 1948). Lost cycle
 Limits of one side count repetitions as clusters; those of a quantile are where the limits of the share beyond it fall
 (Woodruff 1952), infinite where that is among the lost cycles. Limits of the difference follow from those of the sides
 by recovering their variances (Zou and Donner 2008; for shares Newcombe 1998).
+
+A recovery time is one value a repetition, whose scores are plain ranks, and whose limits are order statistics: a
+repetition that never recovered ranks last, and makes a limit infinite that falls on it.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special, stats
 
-from analysis import shares
+from analysis import medians, shares
 from analysis.bootstrap import CONFIDENCE
 from analysis.cycles import Cycles, Outcomes
 from analysis.distribution import Distribution, Floats, Integers
-from analysis.quantity import Quantity
+from analysis.quantity import RECOVERY, Quantity
 from analysis.statistics import OF_ANSWERED, PERCENTILES, supported
 
 METRICS = ("T", "R", "O")
@@ -43,10 +46,14 @@ Limits = Callable[[float], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Side:
-    """The counted repetitions of one cell: latencies by metric over the cycles offered, and what became of those."""
+    """The counted repetitions of one cell: latencies by metric over the cycles offered, and what became of those.
+
+    `recovery`, where something broke, has one value of each repetition.
+    """
 
     latencies: Mapping[str, Distribution]
     outcomes: Outcomes
+    recovery: Distribution | None = None
 
     @property
     def repetitions(self) -> int:
@@ -76,7 +83,7 @@ class Measure:
             return -math.inf if math.isinf(high_a) else low_b - high_a, math.inf if math.isinf(
                 high_b
             ) else high_b - low_a
-        if self.quantity.is_latency and min(self.a, self.b, low_a, low_b) > 0:
+        if self.quantity.is_time and min(self.a, self.b, low_a, low_b) > 0:
             return self._of_ratio(low_a, high_a, low_b, high_b)
         difference = self.b - self.a
         return (
@@ -85,7 +92,7 @@ class Measure:
         )
 
     def _of_ratio(self, *limits: float) -> tuple[float, float]:
-        """The limits by way of the ratio B / A, as suits latencies: B is never faster by more than all of A."""
+        """The limits by way of the ratio B / A, as suits times: B is never faster by more than all of A."""
         a, b = math.log(self.a), math.log(self.b)
         low_a, high_a, low_b, high_b = map(math.log, limits)
         low = b - a - math.hypot(b - low_b, high_a - a)
@@ -93,9 +100,12 @@ class Measure:
         return self.a * math.expm1(low), math.inf if high > WIDEST else self.a * math.expm1(high)
 
 
-def of_cycles(cycles: Cycles, deadline_ms: int) -> Side:
-    """A side from its cycles."""
-    return Side({metric: cycles.latencies(metric) for metric in METRICS}, cycles.outcomes(deadline_ms))
+def of_cycles(cycles: Cycles, deadline_ms: int, recovery: Distribution | None = None) -> Side:
+    """A side from its cycles, and its recoveries where there are as many as repetitions."""
+    outcomes = cycles.outcomes(deadline_ms)
+    whole = recovery is not None and len(recovery.lost) == len(outcomes.offered)
+    latencies = {metric: cycles.latencies(metric) for metric in METRICS}
+    return Side(latencies, outcomes, recovery if whole else None)
 
 
 def of_sides(a: Side, b: Side) -> list[Measure]:
@@ -103,7 +113,15 @@ def of_sides(a: Side, b: Side) -> list[Measure]:
     if min(a.repetitions, b.repetitions) < LEAST:
         return []
     latencies = (m for metric in METRICS for m in _of_latencies(metric, a.latencies[metric], b.latencies[metric]))
-    return [*latencies, *_of_outcomes(a.outcomes, b.outcomes)]
+    recoveries = [_recovery(a.recovery, b.recovery)] if a.recovery and b.recovery else []
+    return [*recoveries, *latencies, *_of_outcomes(a.outcomes, b.outcomes)]
+
+
+def _recovery(a: Distribution, b: Distribution) -> Measure:
+    """The median; a rank is the least by which a score can change."""
+    limits_a, limits_b = (_ordered(of) for of in (a, b))
+    measure = _quantile(Quantity(RECOVERY, "p50"), PERCENTILES["p50"], a, b)
+    return replace(measure, quantum=1 / (a.offered + b.offered), limits_a=limits_a, limits_b=limits_b)
 
 
 def _of_latencies(metric: str, a: Distribution, b: Distribution) -> Iterator[Measure]:
@@ -185,6 +203,15 @@ def _exact(events: Integers, offered: Integers, repetitions: int) -> Limits:
     def limits(critical: float) -> tuple[float, float]:
         low, high = shares.interval(events, offered, _confidence(critical, repetitions))
         return 100 * low, 100 * high
+
+    return limits
+
+
+def _ordered(of: Distribution) -> Limits:
+    values = np.concatenate([np.repeat(of.values_us, of.counts.sum(axis=0)), np.full(int(of.lost.sum()), math.inf)])
+
+    def limits(critical: float) -> tuple[float, float]:
+        return medians.limits(values, _confidence(critical, 2 * len(values))) or (0.0, math.inf)
 
     return limits
 

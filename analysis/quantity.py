@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a number is about: a statistic of a metric, its unit, and how a reader is told it.
 
-Latencies (T, R, O, T_intended) are in µs, shares of cycles (lost, missed) in %, bursts in cycles. A lost cycle has an
-infinite latency: a quantile that losses cut is `math.inf`, and is told as "lost".
+Latencies (T, R, O, T_intended) and the recovery time are in µs, shares of cycles (lost, missed) in %, bursts in
+cycles. A lost cycle has an infinite latency: a quantile that losses cut is `math.inf`, and is told as "lost". So has a
+loop that never recovered, and its recovery time is told as "never".
 """
 
 import math
@@ -11,6 +12,8 @@ from typing import Self
 
 SHARES = {"lost": "lost cycles", "missed": "missed deadlines"}
 """The metrics that are no latency, and their names."""
+RECOVERY = "recovery"
+"""The metric that has one value a repetition, and no cycles: the time from a fault until the loop answers again."""
 OF_ANSWERED = frozenset({"min", "avg", "max", "jitter"})
 """Statistics that only answered cycles can have; every statistic of R is one too: the board timed what it answered."""
 OF_SHARES = {"share_percent": "share", "burst": "longest burst", "longest_burst": "longest burst of any repetition"}
@@ -19,17 +22,17 @@ NAMES = {"avg": "mean", "p50": "median"}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A statistic of a metric: `O.p99`, `missed.share_percent`, `lost.burst`."""
+    """A statistic of a metric: `O.p99`, `missed.share_percent`, `lost.burst`, `recovery.p50`."""
 
     metric: str
     statistic: str
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From its short form, `O.p99`; a bare `lost` or `missed` is the share. Raises `ValueError`."""
+        """From its short form, `O.p99`, or `lost`, `missed` (shares) and `recovery` (median); raises `ValueError`."""
         metric, _, statistic = text.partition(".")
-        if metric in SHARES and not statistic:
-            statistic = "share_percent"
+        if not statistic:
+            statistic = "share_percent" if metric in SHARES else "p50" if metric == RECOVERY else ""
         if not metric or not statistic:
             raise ValueError(f"{text!r} is no statistic of a metric, such as O.p99 or missed.share_percent")
         return cls(metric, statistic)
@@ -39,9 +42,14 @@ class Quantity:
         return f"{self.metric}.{self.statistic}"
 
     @property
-    def is_latency(self) -> bool:
+    def is_time(self) -> bool:
         """Whether it is in µs."""
         return self.metric not in SHARES
+
+    @property
+    def is_latency(self) -> bool:
+        """Whether it is a time that each cycle takes, so that what was lost may flatter it."""
+        return self.is_time and self.metric != RECOVERY
 
     @property
     def of_answered(self) -> bool:
@@ -51,8 +59,9 @@ class Quantity:
     @property
     def name(self) -> str:
         """As a reader is told: `p99 of O`, `share of missed deadlines`."""
-        if self.is_latency:
-            return f"{NAMES.get(self.statistic, self.statistic)} of {self.metric}"
+        if self.is_time:
+            statistic = NAMES.get(self.statistic, self.statistic)
+            return f"{statistic} of {self.metric}" if self.is_latency else f"{statistic} recovery time"
         return f"{OF_SHARES[self.statistic]} of {SHARES[self.metric]}"
 
     @property
@@ -63,7 +72,7 @@ class Quantity:
     @property
     def unit(self) -> str:
         """The unit that `text` gives."""
-        return "ms" if self.is_latency else "%" if self.statistic == "share_percent" else "in a row"
+        return "ms" if self.is_time else "%" if self.statistic == "share_percent" else "in a row"
 
     @property
     def points(self) -> str:
@@ -78,17 +87,17 @@ class Quantity:
     def figure(self, value: float, *, signed: bool = False) -> str:
         """The same without its unit, for a table whose `column` names it."""
         if math.isinf(value):
-            return "lost" if self.is_latency else "unknown"
-        shown = value / 1000 if self.is_latency else value
+            return "lost" if self.is_latency else "never" if self.is_time else "unknown"
+        shown = value / 1000 if self.is_time else value
         return f"{'+' if signed and value > 0 else ''}{three_digits(shown)}"
 
     def interval(self, low: float, high: float) -> str:
         """The bounds of a difference with their unit: `[−0.3, 1.2] ms`."""
-        return f"{self.bounds(low, high)} {self.unit if self.is_latency else self.points}"
+        return f"{self.bounds(low, high)} {self.unit if self.is_time else self.points}"
 
     def bounds(self, low: float, high: float) -> str:
         """The bounds of an interval behind a value that names the unit: `[5.9, 6.2]`."""
-        scale = 1000 if self.is_latency else 1
+        scale = 1000 if self.is_time else 1
         return f"[{three_digits(low / scale)}, {three_digits(high / scale)}]"
 
 

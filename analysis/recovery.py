@@ -19,10 +19,10 @@ import numpy.typing as npt
 import polars as pl
 from scipy import stats
 
-from analysis import bootstrap
+from analysis import bootstrap, labels, medians, sequential
 from analysis.bundle import CELL_KEY, Bundle, Cell, Fault, Repetition
-from analysis.distribution import Floats, Integers
-from analysis.statistics import Estimate
+from analysis.distribution import Distribution, Floats, Integers, of_values
+from analysis.estimate import Estimate
 
 UNBROKEN = 10
 """Answered cycles in a row after which the loop counts as recovered."""
@@ -86,8 +86,25 @@ class Summary:
 
 def of(bundle: Bundle) -> tuple[Summary, ...]:
     """Every cell with a counted repetition in which something broke, in the plan's order; none without faults."""
-    found = ((cell, tuple(_recoveries(bundle, cell))) for cell in bundle.cells if cell.fault)
-    return tuple(_summary(cell, recoveries) for cell, recoveries in found if recoveries)
+    confidence = sequential.confidence(bundle)
+    found = ((cell, of_cell(bundle, cell)) for cell in bundle.cells)
+    return tuple(_summary(cell, recoveries, confidence) for cell, recoveries in found if recoveries)
+
+
+def of_cell(bundle: Bundle, cell: Cell) -> tuple[Recovery, ...]:
+    """Those of a cell's counted repetitions, in their order; none where nothing broke."""
+    return tuple(_recoveries(bundle, cell)) if cell.fault else ()
+
+
+def times_us(recoveries: Sequence[Recovery]) -> Floats:
+    """(R,): infinite where a repetition never recovered."""
+    return np.array([math.inf if r.recovery_us is None else r.recovery_us for r in recoveries])
+
+
+def distribution(recoveries: Sequence[Recovery]) -> Distribution:
+    """One value of each repetition; that it never recovered counts as a lost cycle does."""
+    times = np.array([MISSING if r.recovery_us is None else r.recovery_us for r in recoveries], dtype=np.int64)
+    return of_values(times, np.array([r.repetition for r in recoveries], dtype=np.int64), MISSING)
 
 
 def read(bundle: Bundle, cell: Cell) -> Iterator[tuple[Repetition, Fault, Cycles]]:
@@ -150,12 +167,11 @@ def _microseconds(nanoseconds: int) -> int:
     return int(nanoseconds + 500) // 1000
 
 
-def _summary(cell: Cell, recoveries: tuple[Recovery, ...]) -> Summary:
-    times = np.array([math.inf if r.recovery_us is None else r.recovery_us for r in recoveries])
+def _summary(cell: Cell, recoveries: tuple[Recovery, ...], confidence: float) -> Summary:
     return Summary(
         cell=cell,
         recoveries=recoveries,
-        median=median(times),
+        median=median(times_us(recoveries), confidence),
         lost=_mean([r.lost for r in recoveries]),
         late=_mean([r.late for r in recoveries]),
         duplicate=_mean([r.duplicate for r in recoveries]),
@@ -163,20 +179,9 @@ def _summary(cell: Cell, recoveries: tuple[Recovery, ...]) -> Summary:
     )
 
 
-def median(values: Floats) -> Estimate:
-    """The median of `values` (N,), infinities among them, with the 95 % interval between two order statistics.
-
-    The count below the median is binomial whatever the distribution, so that the k-th smallest and the k-th largest
-    enclose it with at least 95 % confidence for the largest k with P(Bin(N, ½) < k) ≤ 2.5 %: Conover (1999), "Practical
-    nonparametric statistics", section 3.2. Six values are the fewest that allow it.
-    """
-    ordered = np.sort(values)
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    middle = float(high if math.isinf(high) else (low + high) / 2)
-    k = int(stats.binom.ppf((1 - bootstrap.CONFIDENCE) / 2, len(ordered), 0.5))
-    if k < 1:
-        return Estimate(middle)
-    return Estimate(middle, float(ordered[k - 1]), float(ordered[-k]))
+def median(values_us: Floats, confidence: float = bootstrap.CONFIDENCE) -> Estimate:
+    """The median of `values_us` (N,), infinities among them, with its interval where there are enough for one."""
+    return Estimate(medians.of(values_us), *(medians.limits(values_us, confidence) or ()))
 
 
 def _mean(counts: Sequence[int]) -> Estimate:
@@ -190,20 +195,25 @@ def _mean(counts: Sequence[int]) -> Estimate:
 
 
 def sentence(summaries: Sequence[Summary]) -> str:
-    """What a reader of one line takes away: of each cell its fault, the median, and the cycles lost."""
-    told = [(f"{s.cell.interval_ms} ms", f"QoS {s.cell.qos}", f"{s.cell.session} session") for s in summaries]
-    differing = [i for i, words in enumerate(zip(*told, strict=True)) if len(set(words)) > 1]
-    return " ".join(_sentence(s, [told[row][i] for i in differing]) for row, s in enumerate(summaries))
+    """What a reader of one line takes away: of each cell what broke, the median, and the cycles lost."""
+    names = labels.of_cells([summary.cell for summary in summaries])
+    return " ".join(_sentence(summary, names[summary.cell.index]) for summary in summaries)
 
 
-def _sentence(summary: Summary, apart: Sequence[str]) -> str:
-    """One cell's; `apart` is what tells it from others with the same fault."""
-    never, where = summary.never, ", ".join([summary.fault, *apart])
-    lost = f"{summary.lost.value_us:.1f} cycles lost"
+def _sentence(summary: Summary, name: str) -> str:
+    never, lost = summary.never, f"{summary.lost.value_us:.1f} cycles lost"
     if math.isinf(summary.median.value_us):
-        return f"{where}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."
-    words = f"{where}: answers again after {summary.median.value_us / 1000:.0f} ms, {lost}"
+        return f"{name}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."
+    words = f"{name}: answers again after {_told(summary.median)}, {lost}"
     return f"{words}; {never} of {len(summary.recoveries)} repetitions never recovered." if never else f"{words}."
+
+
+def _told(median: Estimate) -> str:
+    value = f"{median.value_us / 1000:.0f} ms"
+    if median.low_us is None or median.high_us is None:
+        return value
+    high = "never" if math.isinf(median.high_us) else f"{median.high_us / 1000:.0f}"
+    return f"{value} [{median.low_us / 1000:.0f}, {high}]"
 
 
 def render(summaries: Iterable[Summary]) -> str:

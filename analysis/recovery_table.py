@@ -4,8 +4,8 @@
 import math
 from collections.abc import Iterable
 
+from analysis.estimate import Estimate
 from analysis.recovery import UNBROKEN, Summary
-from analysis.statistics import Estimate
 from analysis.tables import Grid, milliseconds
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis import labels
 from analysis.bundle import Bundle, Repetition
-from analysis.quantity import Quantity
+from analysis.quantity import RECOVERY, Quantity
 from analysis.statistics import PERCENTILES, CellSummary
 
 ROWS = 24
@@ -17,9 +17,13 @@ ROWS = 24
 MEDIAN = Quantity("T", "p50")
 
 
+STATES = {"valid": "quiet", "noisy": "noisy, counted", "aside": "set aside"}
+"""States in words, for the key; a dot whose value is infinite is `InOrder.cut` whatever its state."""
+
+
 @dataclass(frozen=True)
 class Dot:
-    """A repetition: when it ran (its place in the run's order), its value in µs, infinite where losses cut it.
+    """A repetition: when it ran (its place in the run's order), its value in µs, infinite where there is none.
 
     `state` is `valid`, `noisy` (counted all the same) or `aside` (superseded by a re-run, refused, or broken off).
     """
@@ -54,6 +58,16 @@ class InOrder:
         return (min(values), max(values)) if values else (0.0, 1.0)
 
     @property
+    def name(self) -> str:
+        """What a dot is."""
+        return "recovery time" if self.quantity.metric == RECOVERY else self.quantity.name
+
+    @property
+    def cut(self) -> str:
+        """What an infinite value is, in words."""
+        return "never recovered" if self.quantity.metric == RECOVERY else "cut by losses"
+
+    @property
     def states(self) -> set[str]:
         """Which there are, for the key."""
         return {"lost" if math.isinf(dot.value_us) else dot.state for row in self.rows for dot in row.dots}
@@ -61,7 +75,8 @@ class InOrder:
 
 def in_order(bundle: Bundle, summaries: Sequence[CellSummary], quantity: Quantity) -> InOrder:
     """Each cell's repetitions; `quantity` is a latency's quantile, the median of T where it is none."""
-    chosen = quantity if quantity.statistic in PERCENTILES else MEDIAN
+    drawn = quantity.statistic in PERCENTILES and quantity.is_time
+    chosen = quantity if drawn else MEDIAN
     names = labels.of_cells(bundle.cells)
     aside = _aside(bundle, chosen)
     rows = tuple(Row(names[s.cell.index], tuple(_dots(bundle, s, chosen, aside))) for s in summaries[:ROWS])
@@ -79,6 +94,8 @@ def _dots(
     values = found.quantiles(found.each(), PERCENTILES[quantity.statistic]).tolist() if found else []
     measured = dict(zip(numbers, values, strict=True))
     for number, repetition in sorted(ran.items(), key=lambda entry: entry[1].order):
+        if quantity.metric == RECOVERY and number not in measured:
+            continue  # set aside, or one of the neighbours that are taken together
         value = measured.get(number, aside.get((summary.cell.index, number)))
         if value is None and repetition.counted and len(ran) > len(measured) > 0 and not _silent(repetition):
             continue  # one of the neighbours that are taken together
@@ -96,7 +113,7 @@ def _state(repetition: Repetition) -> str:
 def _aside(bundle: Bundle, quantity: Quantity) -> dict[tuple[int, int], float]:
     """By cell and repetition, the value of those that no statistic counts, a lost cycle behind every answer."""
     others = [(r.cell, r.repetition) for r in bundle.repetitions if not r.counted and r.counts["offered"]]
-    if not others:
+    if not others or quantity.metric == RECOVERY:
         return {}
     column = pl.col(f"{quantity.metric.lower()}_us").cast(pl.Float64).fill_null(math.inf)
     keys = pl.LazyFrame(others, schema={"cell": pl.Int64, "repetition": pl.Int64}, orient="row")

@@ -8,36 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from analysis import bootstrap, cycles, sequential, shares
+from analysis import bootstrap, cycles, recovery, sequential, shares
 from analysis.bundle import Bundle, Cell
 from analysis.distribution import Distribution, Floats, Integers, weighted_means
-from analysis.quantity import Quantity
+from analysis.estimate import Estimate, Interval
+from analysis.quantity import RECOVERY, Quantity
 
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
 OF_ANSWERED = frozenset({"R"})
 """Metrics that only answered cycles have: the board times nothing that it does not answer."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A latency in µs, and its interval where repetitions allow one: 95 %, or `sequential.confidence`.
-
-    `high_us` is infinite where losses cut it.
-    """
-
-    value_us: float
-    low_us: float | None = None
-    high_us: float | None = None
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value and its interval, where there is one, in the unit of its quantity: µs, % or cycles."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -56,8 +36,9 @@ class Counts:
 class CellSummary:
     """One cell: its counts and, for each metric that has samples, the distribution and the estimates from it.
 
-    A percentile that losses cut is not among the estimates but in `cut`, by metric. `outcomes` has the shares
-    and bursts of lost cycles and missed deadlines.
+    Where something broke, `recovery` is a metric too, of which a repetition has one sample. A percentile that losses
+    cut is not among the estimates but in `cut`, by metric; a median recovery that never came is among them. `outcomes`
+    has the shares and bursts of lost cycles and missed deadlines.
     """
 
     cell: Cell
@@ -73,7 +54,7 @@ class CellSummary:
 
     def interval(self, quantity: Quantity) -> Interval | None:
         """Any statistic of the cell; infinite where losses cut it, none where the count does not support it."""
-        if not quantity.is_latency:
+        if not quantity.is_time:
             return self.outcomes.get(quantity)
         if quantity.statistic in self.cut.get(quantity.metric, ()):
             return Interval(math.inf)
@@ -100,6 +81,9 @@ def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
         found = estimate(of, seed, confidence) | _jitter(own, metric, seed, confidence)
         cut[metric] = tuple(name for name, one in found.items() if math.isinf(one.value_us))
         estimates[metric] = {name: one for name, one in found.items() if name not in cut[metric]}
+    if recoveries := recovery.of_cell(bundle, cell):
+        distributions[RECOVERY] = recovery.distribution(recoveries)
+        estimates[RECOVERY] = {"p50": recovery.median(recovery.times_us(recoveries), confidence)}
     ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
     deadline_ms = bundle.deadline_ms(cell)
     return CellSummary(

@@ -12,7 +12,8 @@ from analysis import thesis
 from analysis.findings import rough
 from analysis.forest import MARKS, Panel
 from analysis.forest import Row as ForestRow
-from analysis.repetitions import InOrder
+from analysis.quantity import Quantity
+from analysis.repetitions import STATES, InOrder
 from analysis.repetitions import Row as OrderRow
 from analysis.statistics import CellSummary
 
@@ -168,30 +169,28 @@ def in_order(found: InOrder) -> str:
     def at(order: float) -> str:
         return f"{1 + 98 * order / max(found.last, 1):.2f}%"
 
-    rows = "".join(_order_row(row, at, up) for row in found.rows)
+    rows = "".join(_order_row(row, found.quantity, at, up) for row in found.rows)
     scale = f"{rough(low)} to {rough(high)} ms{', logarithmic' if log else ''}"
-    name = found.quantity.name
-    title = f"Every repetition in the order run: {name}, each row from {scale}"
+    title = f"Every repetition in the order run: {found.name}, each row from {scale}"
     more = f'<p class="quiet">{found.left_out} more cells are not drawn.</p>' if found.left_out else ""
     body = f"{_head(('', 'first to last repetition of the run', 'lowest, median, highest in ms'))}<tbody>{rows}</tbody>"
-    return _figure("order", title, body, more + _order_key(found.states))
+    return _figure("order", title, body, more + _order_key(found))
 
 
-def _order_row(row: OrderRow, at: Place, up: Place) -> str:
+def _order_row(row: OrderRow, quantity: Quantity, at: Place, up: Place) -> str:
     values = sorted(dot.value_us for dot in row.dots if dot.state != "aside") or [math.inf]
     middle = values[len(values) // 2]
     parts = [f'<line class="middle" x1="0" x2="100%" y1="{up(middle)}" y2="{up(middle)}"/>']
     for dot in row.dots:
         mark = _MARK["lost" if math.isinf(dot.value_us) else dot.state]
         lost = f", {dot.lost} lost" if dot.lost else ""
-        told = f"<title>number {dot.order + 1}: {_ms(dot.value_us)}{lost}, {_STATES[dot.state]}</title>"
+        told = f"<title>number {dot.order + 1}: {quantity.text(dot.value_us)}{lost}, {STATES[dot.state]}</title>"
         parts.append(f'<svg x="{at(dot.order)}" y="{up(dot.value_us)}" overflow="visible">{mark}{told}</svg>')
-    words = ", ".join(_ms(value, unit="") for value in (values[0], middle, values[-1]))
+    words = ", ".join(quantity.figure(value) for value in (values[0], middle, values[-1]))
     number = f'<td class="number" data-name="lowest, median, highest">{words}</td>'
     return f'<tr><th scope="row">{_text(row.label)}</th>{_strip(parts)}{number}</tr>'
 
 
-_STATES = {"valid": "quiet", "noisy": "noisy, counted", "aside": "set aside", "lost": "cut by losses"}
 _MARK = {
     "valid": '<circle class="dot" r="3.5"/>',
     "noisy": '<circle class="dot noisy" r="3.5"/>',
@@ -200,17 +199,14 @@ _MARK = {
 }
 
 
-def _order_key(states: set[str]) -> str:
+def _order_key(found: InOrder) -> str:
+    names = STATES | {"lost": found.cut}
     shown = (
-        f'<span><svg><svg x="7" y="7" overflow="visible">{mark}</svg></svg>{_STATES[state]}</span> '
+        f'<span><svg><svg x="7" y="7" overflow="visible">{mark}</svg></svg>{names[state]}</span> '
         for state, mark in _MARK.items()
-        if state in states
+        if state in found.states
     )
     return f'<p class="quiet key">{"".join(shown)}<span>line: the median</span></p>'
-
-
-def _ms(value_us: float, unit: str = " ms") -> str:
-    return "lost" if math.isinf(value_us) else f"{rough(value_us)}{unit}"
 
 
 def _figure(kind: str, title: str, body: str, below: str) -> str:

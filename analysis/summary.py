@@ -6,8 +6,9 @@ import io
 import math
 from collections.abc import Iterator, Sequence
 
-from analysis import recovery
-from analysis.statistics import CellSummary, Estimate
+from analysis.estimate import Estimate
+from analysis.quantity import RECOVERY
+from analysis.statistics import CellSummary
 
 COLUMNS = (
     "scenario",
@@ -22,15 +23,14 @@ COLUMNS = (
 )
 
 
-def render(summaries: Sequence[CellSummary], recoveries: Sequence[recovery.Summary] = ()) -> str:
+def render(summaries: Sequence[CellSummary]) -> str:
     """The file's text; the column `arm` comes last, only where there are arms."""
-    recovered = {found.cell.index: found for found in recoveries}
     arms = any(summary.cell.arm for summary in summaries)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*COLUMNS, "arm"] if arms else COLUMNS)
     for summary in summaries:
-        for row in (*_rows(summary), *_recovery_rows(recovered.get(summary.cell.index))):
+        for row in _rows(summary):
             writer.writerow([*row, summary.cell.arm] if arms else row)
     return text.getvalue()
 
@@ -38,7 +38,8 @@ def render(summaries: Sequence[CellSummary], recoveries: Sequence[recovery.Summa
 def _rows(summary: CellSummary) -> Iterator[list[object]]:
     cell = summary.cell
     for metric, estimates in summary.estimates.items():
-        count = summary.distributions[metric].total
+        found = summary.distributions[metric]
+        count = found.offered if metric == RECOVERY else found.total
         for statistic, estimate in estimates.items():
             yield [cell.scenario, cell.interval_ms, cell.qos, metric, statistic, *_values(estimate, count)]
     for quantity, interval in summary.outcomes.items():
@@ -46,26 +47,12 @@ def _rows(summary: CellSummary) -> Iterator[list[object]]:
         yield [cell.scenario, cell.interval_ms, cell.qos, quantity.metric, quantity.statistic, *values]
 
 
-def _recovery_rows(found: recovery.Summary | None) -> Iterator[list[object]]:
-    """The median; empty where half of the repetitions or more never recovered, as is a bound that they cut."""
-    if found is not None:
-        cell = found.cell
-        yield [
-            cell.scenario,
-            cell.interval_ms,
-            cell.qos,
-            "recovery",
-            "p50",
-            *_values(found.median, len(found.recoveries)),
-        ]
-
-
 def _values(estimate: Estimate, count: int) -> list[object]:
     return [microseconds(estimate.value_us), count, microseconds(estimate.low_us), microseconds(estimate.high_us)]
 
 
 def microseconds(value: float | None) -> str:
-    """Two decimals at most, as the thesis prints them; empty where there is no value, or no bound for losses."""
+    """Two decimals at most, as the thesis prints them; empty where there is no value, or losses leave no bound."""
     return "" if value is None or math.isinf(value) else f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from analysis import thesis
 from analysis.compare import Claim
+from analysis.estimate import Estimate
 from analysis.forest import MARKS, Panel
-from analysis.statistics import CellSummary, Estimate
+from analysis.statistics import CellSummary
 
 METRICS = ("T", "R", "O")
 STATISTICS = ("min", "avg", "p50", "p90", "p99", "p99.9", "max", "jitter")

@@ -46,13 +46,13 @@ def _part(name: str, verdict: str, claims: Sequence[Claim]) -> str:
 
 def _amount(claim: Claim) -> str:
     if claim.cut:
-        return f"{_name(claim)}, which losses cut"
+        return f"{_name(claim)}, which {'losses cut' if claim.quantity.is_latency else 'never comes on one side'}"
     difference = claim.quantity.text(abs(claim.difference))
     low, high = sorted((abs(claim.low), abs(claim.high)))
     return f"{_name(claim)} by {difference} {claim.quantity.bounds(low, high)}"
 
 
 def _name(claim: Claim) -> str:
-    if claim.quantity.is_latency:
+    if claim.quantity.is_time:
         return NAMES.get(claim.statistic, claim.statistic)
     return OF_SHARES[claim.statistic]

@@ -150,7 +150,8 @@ class Plan:
         return looks(self.settings.repetitions) if self.settings.precision else ()
 
     def _usual_headline(self) -> tuple[str, ...]:
-        return usual_headline(contended=any(cell.conditions.contention for cell in self.cells))
+        conditions = [cell.conditions for cell in self.cells]
+        return usual_headline(contended=any(c.contention for c in conditions), broken=any(c.fault for c in conditions))
 
     def scheduled_s(self, cell: Cell) -> float:
         """How long one repetition's schedule lasts, warm-up included."""
@@ -196,9 +197,10 @@ class Plan:
             if one.cycles > fewest:
                 remedy = f"needs {one.cycles} cycles, the run has {fewest}; raise MESSAGES or REPETITIONS"
                 raise BadInputError("ASSERT", one.text, remedy)
-            if settings.repetitions < assertions.FEWEST_REPETITIONS:
-                remedy = f"an interval needs REPETITIONS={assertions.FEWEST_REPETITIONS} at least"
-                raise BadInputError("ASSERT", one.text, remedy)
+            if settings.repetitions < one.repetitions:
+                raise BadInputError("ASSERT", one.text, f"an interval needs REPETITIONS={one.repetitions} at least")
+            if one.metric == assertions.RECOVERY and not any(cell.conditions.fault for cell in self.cells):
+                raise BadInputError("ASSERT", one.text, "nothing breaks, so nothing recovers; say FAULT=… as well")
 
     def _sequential(self) -> dict[str, Any] | None:
         planned = [asdict(look) for look in self.looks()]

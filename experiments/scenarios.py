@@ -10,6 +10,7 @@ THESIS_INTERVALS_MS = (100, 50, 20, 10)
 CONTENDED = ("O.p99", "missed.share_percent")
 """Beside a noisy neighbour: the tail of the path, for that is where neighbours are felt, and what the loop misses."""
 QUIET = ("T.p50", "T.p99")
+RECOVERY = "recovery.p50"
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,9 @@ class Scenario:
     headline: tuple[str, ...] | None = None
 
 
-def usual_headline(*, contended: bool) -> tuple[str, ...]:
-    """The headline of conditions that have none of their own."""
-    return CONTENDED if contended else QUIET
+def usual_headline(*, contended: bool, broken: bool = False) -> tuple[str, ...]:
+    """The headline of conditions that have none of their own; where something breaks, recovery comes first."""
+    return (*((RECOVERY,) if broken else ()), *(CONTENDED if contended else QUIET))
 
 
 _BROKER = {"broker": "fifo:90"}

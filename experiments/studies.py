@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from experiments.scenarios import CONTENDED
+from experiments.scenarios import CONTENDED, RECOVERY
 
 Swaps = dict[str, str]
 
@@ -97,6 +97,13 @@ STUDIES = {
         },
         {"INTERVALS": "20", "MESSAGES": "450"},
         leaves_out=True,
-        headline=("missed.share_percent", "lost.share_percent"),
+        headline=(RECOVERY, "missed.share_percent", "lost.share_percent"),
+    ),
+    "sessions": Study(
+        "Does a persistent session shorten the recovery from a broker that is killed?",
+        "1",
+        {session: {"SESSION": session} for session in ("clean", "persistent")},
+        {"INTERVALS": "20", "QOS": "0,1,2", "MESSAGES": "450", "FAULT": "broker:kill"},
+        headline=(RECOVERY, "lost.share_percent"),
     ),
 }

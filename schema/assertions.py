@@ -9,13 +9,15 @@ import re
 from dataclasses import dataclass
 
 METRICS = ("T", "R", "O", "T_intended")
+RECOVERY = "recovery"
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 STATISTICS = ("avg", *PERCENTILES, "jitter")
 SHARES = {"lost": "lost", "losses": "lost", "missed": "missed", "misses": "missed"}
 ALIASES = {"mean": "avg", "median": "p50"}
 MICROSECONDS = {"us": 1, "µs": 1, "ms": 1000, "s": 1_000_000}
 FEWEST_REPETITIONS = 3
-"""Fewer give no interval to judge on."""
+FEWEST_RECOVERIES = 6
+"""Fewer repetitions give no interval to judge on."""
 
 _FORM = re.compile(
     r"(?:(.+?)\s*:\s*)?([A-Za-z_]+)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)"
@@ -39,6 +41,11 @@ class Assertion:
         q = PERCENTILES.get(self.statistic)
         return 1 if q is None else math.ceil(math.log(0.05) / math.log(q))
 
+    @property
+    def repetitions(self) -> int:
+        """How many repetitions its interval needs."""
+        return FEWEST_RECOVERIES if self.metric == RECOVERY else FEWEST_REPETITIONS
+
 
 def parse(text: str) -> tuple[Assertion, ...]:
     """Every assertion of a list parted by commas; raises `ValueError` with what is allowed."""
@@ -52,16 +59,19 @@ def _parse(text: str) -> Assertion:
             f"{text!r} is no assertion; say e.g. O.p99<5ms, T.avg<=8ms, misses<1%, lost.burst<3 or ARM:O.p99<5ms"
         )
     arm, name, statistic, operator, number, unit = match.groups()
+    if name == RECOVERY and statistic is None:
+        statistic = "p50"
     below, limit = operator.startswith("<"), float(number)
-    if name in METRICS:
+    if name in (*METRICS, RECOVERY):
         statistic = ALIASES.get(statistic, statistic)
-        if statistic not in STATISTICS:
-            raise ValueError(f"{text!r}: statistics of {name} with an interval are {', '.join(STATISTICS)}")
+        allowed = ("p50",) if name == RECOVERY else STATISTICS
+        if statistic not in allowed:
+            raise ValueError(f"{text!r}: statistics of {name} with an interval are {', '.join(allowed)}")
         if unit not in MICROSECONDS:
             raise ValueError(f"{text!r}: a latency needs a unit: {', '.join(MICROSECONDS)}")
         return Assertion(text, name, statistic, below, limit * MICROSECONDS[unit], arm)
     if name not in SHARES:
-        raise ValueError(f"{text!r}: allowed are {', '.join((*METRICS, *SHARES))}")
+        raise ValueError(f"{text!r}: allowed are {', '.join((*METRICS, *SHARES, RECOVERY))}")
     wanted = {None: "%", "burst": ""}.get(statistic)
     if wanted is None or unit != wanted or (unit == "%" and limit > 100):
         raise ValueError(f"{text!r}: say {name}<1% of the cycles offered, or {name}.burst<3 in a row")

@@ -4,8 +4,10 @@
 import csv
 import io
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,6 +20,10 @@ from synthetic import CellSpec, Spec, write
 from analysis import (
     answer,
     derived,
+    distribution,
+    forest,
+    inference,
+    measures,
     recovery,
     recovery_figure,
     recovery_table,
@@ -28,6 +34,7 @@ from analysis import (
     verify,
 )
 from analysis.bundle import Bundle, Cell, Fault, read
+from analysis.quantity import Quantity
 from analysis.recovery import MISSING, UNBROKEN, Cycles
 
 KILLED = CellSpec(arm="broker:kill", fault="broker:kill", outage_ms=400)
@@ -217,4 +224,89 @@ def test_cells_are_told_apart_by_what_broke(tmp_path: Path) -> None:
     cells: tuple[Cell, ...] = bundle.cells
     assert [cell.fault for cell in cells] == ["broker:kill", "broker:freeze:1s"]
     assert " · ".join(derived.conditions_of(bundle)).count("fault broker:kill | broker:freeze:1s") == 1
-    assert summary.render(statistics.summarise(bundle)).count("recovery") == 0, "only where it is handed in"
+    assert summary.render(statistics.summarise(bundle)).count("recovery,p50") == 2
+
+
+def by_planned(*headline: str) -> Callable[[dict[str, Any]], None]:
+    """Edits a bundle's plan to have this headline."""
+
+    def edit(document: dict[str, Any]) -> None:
+        document["plan"]["headline"] = list(headline)
+
+    return edit
+
+
+def compared(tmp_path: Path, *cells: CellSpec, repetitions: int = 8) -> answer.Answer:
+    edit = by_planned("recovery.p50", "missed.share_percent")
+    spec = Spec(name="study-faults", cells=cells, repetitions=repetitions, edit=edit, proofs=False)
+    bundle = read(write(tmp_path / "bundle", spec))
+    return answer.of(bundle, statistics.summarise(bundle))
+
+
+def test_a_longer_recovery_is_a_verdict_on_the_headline(tmp_path: Path) -> None:
+    found = compared(tmp_path, KILLED, replace(KILLED, arm="long", outage_ms=700))
+    (effect,) = found.effects
+    claim = effect.headline
+    assert (str(claim.quantity), claim.verdict, claim.headline) == ("recovery.p50", "slower", True)
+    assert claim.difference == pytest.approx(300_000, rel=0.1)
+    assert 0 < claim.low < claim.difference < claim.high < math.inf
+    assert "Slower than broker:kill in median recovery time: broker:kill, long." in found.sentence
+
+
+def test_the_same_recovery_is_no_verdict_of_a_difference(tmp_path: Path) -> None:
+    (effect,) = compared(tmp_path, KILLED, replace(KILLED, arm="again"), repetitions=20).effects
+    assert not effect.headline.sure
+    assert effect.headline.verdict in {"the same", "cannot tell"}
+
+
+def test_a_loop_that_never_recovers_is_slower_than_any_and_the_other_is_faster(tmp_path: Path) -> None:
+    never = replace(KILLED, arm="never", outage_ms=60_000)
+    (slower,) = compared(tmp_path / "1", KILLED, never).effects
+    (faster,) = compared(tmp_path / "2", never, replace(KILLED, arm="kill")).effects
+    assert (slower.headline.verdict, faster.headline.verdict) == ("slower", "faster")
+    assert math.isinf(slower.headline.b)
+    assert slower.headline.quantity.text(slower.headline.b) == "never"
+    (panel, *_) = forest.panels(compared(tmp_path / "3", KILLED, never))
+    assert panel.headline
+    assert panel.rows[0].amount.endswith("→ never")
+
+
+def test_too_few_repetitions_are_no_verdict(tmp_path: Path) -> None:
+    (effect,) = compared(tmp_path, KILLED, replace(KILLED, arm="long", outage_ms=700), repetitions=3).effects
+    assert effect.headline.verdict == "cannot tell"
+    assert (effect.headline.low, effect.headline.high) == (-math.inf, math.inf)
+
+
+def test_recovery_has_its_place_on_the_first_screen(tmp_path: Path) -> None:
+    edit = by_planned("recovery.p50")
+    cells = (KILLED, replace(KILLED, arm="never", outage_ms=60_000))
+    bundle = read(write(tmp_path / "bundle", Spec(cells=cells, repetitions=8, edit=edit)))
+    summaries = statistics.summarise(bundle)
+    page = report.render(bundle, summaries, answer.of(bundle, summaries))
+    first, _ = page.split('id="recovery"', 1)
+    assert "median recovery time, against broker:kill" in first
+    assert "Every repetition in the order run: recovery time" in first
+    assert "never recovered</span>" in first, "in the key of the marks"
+    found = summaries[0].interval(Quantity("recovery", "p50"))
+    assert found is not None
+    assert found.low is not None
+    assert found.low <= found.value
+
+
+def test_a_false_alarm_is_rare() -> None:
+    rng = np.random.default_rng(3)
+    alarms = 0
+    for seed in range(200):
+        scores = []
+        for _ in range(2):
+            times = rng.lognormal(12, 0.3, size=8)
+            times[rng.random(8) < 0.1] = math.nan
+            values = np.where(np.isnan(times), MISSING, np.nan_to_num(times)).astype(np.int64)
+            scores.append(distribution.of_values(values, np.arange(8), MISSING))
+        measure = measures._recovery(*scores)
+        sides = inference.Sides(
+            measure.scores_a[:, None], measure.scores_b[:, None], np.array([measure.quantum]), np.array([0])
+        )
+        ((result,),) = inference.judge([sides], (seed,))
+        alarms += result.sure
+    assert alarms / 200 <= 0.05

@@ -140,3 +140,21 @@ def test_published_priorities_are_refused_where_the_thesis_sets_none() -> None:
 
 def test_the_thesis_as_it_was_needs_no_priority_to_publish() -> None:
     assert plan(Settings(fidelity="published")).cells[0].conditions.tcp == "nagle"
+
+
+def test_where_something_breaks_recovery_is_the_first_headline() -> None:
+    broken = {"FAULT": "broker:kill", "INTERVALS": "20", "MESSAGES": "450"}
+    assert plan(Settings.parse(broken)).record()["headline"] == ["recovery.p50", "T.p50", "T.p99"]
+    assert plan(Settings.parse(broken | {"CONTENTION": "cpu"})).record()["headline"][0] == "recovery.p50"
+    for study in ("faults", "sessions"):
+        assert of_study(study, {}, "0123abcd").record()["headline"][0] == "recovery.p50"
+    assert plan(Settings()).record()["headline"] == ["T.p50", "T.p99"]
+
+
+def test_a_recovery_is_asserted_only_where_something_breaks_and_often_enough() -> None:
+    asserted = {"ASSERT": "recovery<500ms", "INTERVALS": "20", "MESSAGES": "450"}
+    with pytest.raises(BadInputError, match="nothing breaks, so nothing recovers; say FAULT=… as well"):
+        plan(Settings.parse(asserted)).require_enough()
+    with pytest.raises(BadInputError, match="an interval needs REPETITIONS=6 at least"):
+        plan(Settings.parse(asserted | {"FAULT": "broker:kill", "REPETITIONS": "5"})).require_enough()
+    plan(Settings.parse(asserted | {"FAULT": "broker:kill"})).require_enough()

@@ -18,6 +18,8 @@ def test_metrics_statistics_operators_and_units_are_read() -> None:
         Assertion("R.median >= 1.5 s", "R", "p50", below=False, limit=1_500_000),
     )
     assert parse("T.p99.9<1s")[0].statistic == "p99.9"
+    assert parse("recovery<500ms") == (Assertion("recovery<500ms", "recovery", "p50", below=True, limit=500_000),)
+    assert parse("recovery.median<1s")[0].repetitions == 6
 
 
 def test_an_arm_of_a_study_may_be_named_in_front() -> None:
@@ -35,6 +37,7 @@ def test_an_arm_of_a_study_may_be_named_in_front() -> None:
         ("misses<101%", "misses<1%"), ("lost.p99<1%", "lost<1%"), ("O.p99==5ms", "is no assertion"),
         ("O.p99<-5ms", "is no assertion"), ("O.p99<5ms;misses<1%", "is no assertion"),
         ("O.p99<5ms,", "is no assertion"), (":O.p99<5ms", "is no assertion"), ("fifo:p<5ms", "allowed are T, R, O"),
+        ("recovery.p99<1s", "statistics of recovery"), ("recovery<5%", "needs a unit"),
     ],
 )  # fmt: skip
 def test_nonsense_is_told_with_what_is_allowed(text: str, told: str) -> None:
