@@ -48,7 +48,10 @@ class Injection:
     """One fault in a thread of its own, which outlives neither the repetition nor an interruption."""
 
     def __init__(self, fault: Fault, hands: Hands, delay_ms: int, restore: Callable[[], None]) -> None:
-        """The fault comes `delay_ms` after the first cycle, warm-up or not; `restore` sets a new process's knobs."""
+        """The fault comes `delay_ms` after the first cycle, warm-up or not.
+
+        `restore` is called where a service then runs in another process: it is to be sampled, and has knobs to get.
+        """
         self._fault = fault
         self._hands = hands
         self._restore = restore

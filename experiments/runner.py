@@ -246,7 +246,7 @@ class Runner:
         disturbing.begin()
         running.witness = witness = Witness(stand, conditions)
         job = self._plan.job(cell, entry["repetition"])
-        watch = _Watch(witness, self._injection(cell, stand))
+        watch = _Watch(witness, self._injection(cell, stand, witness))
         try:
             done = observe(
                 stand.channel("control-loop"), job, running.rows, lambda t_us: progress.samples(cell, t_us), watch
@@ -270,13 +270,18 @@ class Runner:
         # A loop that a fault cut off for good is what was to be measured: it never recovered.
         self._judge(running, None if watch.in_force() else done["connection_lost"], shortfalls)
 
-    def _injection(self, cell: Cell, stand: Stand) -> Injection | None:
+    def _injection(self, cell: Cell, stand: Stand, witness: Witness) -> Injection | None:
         """Prepare the fault of a cell, which comes so long after the first cycle, warm-up included."""
         conditions, at_ms = cell.conditions, cell.fault_at_ms
         if conditions.fault is None or at_ms is None:
             return None
         delay_ms = self._plan.settings.warmup * cell.interval_ms + at_ms
-        return Injection(conditions.fault, stand, delay_ms, lambda: stand.apply(conditions))
+
+        def restore() -> None:
+            witness.follow()
+            stand.apply(conditions)
+
+        return Injection(conditions.fault, stand, delay_ms, restore)
 
     def _judge(self, running: Repetition, lost: str | None, shortfalls: list[str]) -> None:
         """Say what a repetition is worth; noise is judged with its samples, in `_file`."""

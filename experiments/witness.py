@@ -36,6 +36,8 @@ class Witness:
     """Why this repetition has no witness: the observer died, or fell silent."""
     ailing: dict[str, str] = field(default_factory=dict)
     """What was wrong at the end with services that should run, by service."""
+    _sampled: dict[str, int] = field(default_factory=dict)
+    """The first process of each service that the observer samples."""
     _processes: dict[str, int] = field(default_factory=dict)
     _seconds: tuple[Second, ...] = ()
     _longest_gap_ms: float | None = None
@@ -52,9 +54,18 @@ class Witness:
                 do="start", services=pids, detailed=DETAILED, containers=self.stand.containers,
                 cpus=_cpus(self.stand), pressed=list(self.stand.service("broker").cpus),
             )  # fmt: skip
+            self._sampled = pids
             self.proofs = self._prove(pids)
         except (StandError, OSError) as error:
             self.failure = str(error)
+
+    def follow(self) -> None:
+        """Have the services sampled on that were started anew; raise StandError."""
+        pids = self.stand.pids()
+        anew = {name: pid for name, pid in pids.items() if pid != self._sampled.get(name)}
+        if anew and self.failure is None:
+            self._ask(do="follow", services=anew, containers=self.stand.containers)
+        self._sampled = pids
 
     def end(self) -> None:
         """Take the proofs again, so that nothing changed on the way, and stop sampling.

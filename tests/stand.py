@@ -336,6 +336,10 @@ class Runner:
     def samples(self) -> list[dict[str, Any]]:
         return samples_of(self.bundle)
 
+    def resources(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = pq.read_table(self.bundle / "resources.parquet").to_pylist()
+        return rows
+
     def wait_for_a_repetition(self, process: subprocess.Popen[str]) -> None:
         """Wait until the bundle has one: from then on the run is in the middle of its work."""
 

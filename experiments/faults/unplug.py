@@ -17,6 +17,7 @@ class Unplug(Fault):
     kind = "unplug"
     targets = ("serial",)
     example = "2s"
+    revives = True
 
     def refusal(self, place: Place) -> str | None:
         """A real plug takes a hand."""

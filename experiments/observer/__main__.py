@@ -4,6 +4,7 @@
     {"do": "apply", "pid": 7, "setting": "fifo", "value": 90, "rt_budget_us": 0, …}      -> {"error": null | why not}
     {"do": "prove", "services": {"broker": 7}, "containers": true}                      -> {"services": {…}}
     {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
+    {"do": "follow", "services": {"broker": 9}, "containers": true}   it was started anew -> {}
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
     {"do": "tasks", "pid": 7}                                           -> {"states": "SS", "run_ns": 4711}
     {"do": "disk", "what": "fill"}    or empty, wipe, read                              -> {"free_bytes": 0}
@@ -91,6 +92,13 @@ class Observer:
         self._cpu_s = 0.0
         self._sampler.sweep()
         self._due_ns = time.monotonic_ns() + INTERVAL_NS
+        return {}
+
+    def follow(self, services: dict[str, int], *, containers: bool) -> dict[str, Any]:
+        """Go on sampling services that were started anew, by their new processes."""
+        if self._sampler is not None:
+            for name, pid in services.items():
+                self._sampler.follow(name, _members(pid, containers=containers))
         return {}
 
     def stop(self, pressing: str | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import itertools
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.observer.cgroup import Cgroup
 
@@ -17,7 +17,29 @@ SWEEPS_A_SECOND = 10
 SLOW = {"status", "snmp"}
 """Read every tenth time only: the kernel formats pages of text for a single number."""
 
-Sweep = tuple[int, list[bytes]]
+FROM_0 = {"cpu_us", "run_delay_us", "voluntary_switches", "involuntary_switches", "throttled_us", "psi_cpu_some_us"}
+"""What a service that is started anew counts from nothing: its first reading is what it used so far."""
+
+
+class Source(NamedTuple):
+    """A file that tells of a service: which life of it (0: the first one), what the text means, where it is open."""
+
+    service: str
+    life: int
+    kind: str
+    fd: int
+
+
+class Sweep(NamedTuple):
+    """What was read at one time, in the order of its sources."""
+
+    t_ns: int
+    sources: list[Source]
+    texts: list[bytes]
+
+
+Totals = dict[tuple[str, int], dict[str, float]]
+"""Counters by service and life."""
 
 
 class Sampler:
@@ -35,59 +57,75 @@ class Sampler:
         """`cpus`: those of the stand, None for all; `pressed`: those that a contention is to keep busy."""
         self._parsers = PARSERS | {"stat": functools.partial(_stat, cpus=cpus)}
         self._pressed = pressed
-        self._sources: list[tuple[str, str, int]] = []
-        self._slow: list[tuple[str, str, int]] = []
+        self._detailed, self._containers = detailed, containers
+        self._quick: list[Source] = []
+        self._all: list[Source] = []
+        self._lives: dict[str, int] = {}
         self._sweeps: list[Sweep] = []
         for name, path in (("stat", "/proc/stat"), ("pressure", "/proc/pressure/cpu")):
             self._add("host", name, Path(path))
         for service, pids in services.items():
-            if containers and pids:
-                self._add_cgroup(service, Cgroup(pids[0]))
-            for pid in pids:
-                if service in detailed or not containers:
-                    self._add_process(service, pid, accounts=not containers)
-            if service == "broker" and pids:
-                self._add(service, "snmp", Path(f"/proc/{pids[0]}/net/snmp"))
+            self._add_service(service, pids)
+
+    def follow(self, service: str, pids: list[int]) -> None:
+        """Go on with these processes, which are a service's next life: it was started anew."""
+        gone = [source for source in self._all if source.service == service]
+        # New lists, for each sweep keeps the one it was read by.
+        self._quick = [source for source in self._quick if source.service != service]
+        self._all = [source for source in self._all if source.service != service]
+        for source in gone:
+            os.close(source.fd)
+        self._lives[service] = self._lives.get(service, 0) + 1
+        self._add_service(service, pids)
 
     def sweep(self) -> None:
-        """Read every source once."""
-        due = self._sources + self._slow if len(self._sweeps) % 10 == 0 else self._sources
-        self._sweeps.append((time.monotonic_ns(), [_pread(fd, kind) for _, kind, fd in due]))
+        """Read every source once, what is slow to read every tenth time."""
+        due = self._all if len(self._sweeps) % SWEEPS_A_SECOND == 0 else self._quick
+        self._sweeps.append(Sweep(time.monotonic_ns(), due, [_pread(source) for source in due]))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a sweep and service, from the second sweep on: counters as their increase since last read."""
         rows: list[dict[str, Any]] = []
-        last: dict[str, dict[str, float]] = {}
-        for index, (t_ns, raw) in enumerate(self._sweeps):
-            for service, totals in self._totals(raw).items():
-                before = last.setdefault(service, {})
+        last: Totals = {}
+        told_ns: dict[str, int] = {}
+        for sweep in self._sweeps:
+            for (service, life), totals in self._totals(sweep).items():
+                before = last.setdefault((service, life), _newborn(life))
                 increase = {
                     name: value if name == "memory_bytes" else max(0.0, value - before[name])
                     for name, value in totals.items()
                     if name in before
                 }
-                if index:
-                    passed_ns = t_ns - self._sweeps[index - 1][0]
-                    rows.append({"t_ns": t_ns, "service": service, **_rates(increase, passed_ns)})
+                if service in told_ns:
+                    passed_ns = sweep.t_ns - told_ns[service]
+                    rows.append({"t_ns": sweep.t_ns, "service": service, **_rates(increase, passed_ns)})
+                told_ns[service] = sweep.t_ns
                 before |= totals
         return rows
 
     def totals(self) -> dict[str, float]:
-        """CPU seconds each service used between the first and the last sweep; `host`: seconds not idle, steal apart."""
+        """CPU seconds each service used between the first and the last sweep; `host`: seconds not idle, steal apart.
+
+        Of all its lives together, each until it was last seen.
+        """
         if len(self._sweeps) < 2:
             return {}
-        first, last = self._totals(self._sweeps[0][1]), self._totals(self._sweeps[-1][1])
-        counters = {service: "busy_us" if service == "host" else "cpu_us" for service in last}
-        # A service that ended meanwhile has no last reading, and the others must not pay for it.
-        return {
-            service: (last[service][counter] - first[service][counter]) / 1e6
-            for service, counter in counters.items()
-            if counter in last[service] and counter in first.get(service, {})
-        }
+        first: dict[tuple[str, int], float] = {}
+        last: dict[tuple[str, int], float] = {}
+        for sweep in self._sweeps:
+            for key, totals in self._totals(sweep).items():
+                value = totals.get("busy_us" if key[0] == "host" else "cpu_us")
+                if value is not None:
+                    first.setdefault(key, 0.0 if key[1] else value)
+                    last[key] = max(value, last.get(key, 0.0))  # threads that end take their counters with them
+        used: dict[str, float] = {}
+        for key, value in last.items():
+            used[key[0]] = used.get(key[0], 0.0) + (value - first[key]) / 1e6
+        return used
 
     def longest_gap_ms(self) -> float:
         """The longest time between two sweeps: in it nothing was seen."""
-        times_ns = [t_ns for t_ns, _ in self._sweeps]
+        times_ns = [sweep.t_ns for sweep in self._sweeps]
         return max((after - before for before, after in itertools.pairwise(times_ns)), default=0) / 1e6
 
     def seconds(self, service: str) -> list[tuple[float, float, float]]:
@@ -97,7 +135,7 @@ class Sampler:
             looks = [*looks[:-1], self._sweeps[-1]] if len(looks) > 1 else [self._sweeps[0], self._sweeps[-1]]
         return [
             (
-                (after[0] - before[0]) / 1e9,
+                (after.t_ns - before.t_ns) / 1e9,
                 max(0.0, self._cpu_us(service, after) - self._cpu_us(service, before)) / 1e6,
                 (self._idle_us(after) - self._idle_us(before)) / 1e6,
             )
@@ -105,16 +143,27 @@ class Sampler:
         ]
 
     def _cpu_us(self, service: str, sweep: Sweep) -> float:
-        return self._totals(sweep[1]).get(service, {}).get("cpu_us", 0.0)
+        return sum(totals.get("cpu_us", 0.0) for key, totals in self._totals(sweep).items() if key[0] == service)
 
     def _idle_us(self, sweep: Sweep) -> float:
-        text = next((text for (_, kind, _), text in zip(self._sources, sweep[1], strict=False) if kind == "stat"), b"")
+        text = next(
+            (text for source, text in zip(sweep.sources, sweep.texts, strict=True) if source.kind == "stat"), b""
+        )
         return _idle(text, self._pressed)
 
     def close(self) -> None:
         """Give the descriptors back."""
-        for _, _, fd in self._sources + self._slow:
-            os.close(fd)
+        for source in self._all:
+            os.close(source.fd)
+
+    def _add_service(self, service: str, pids: list[int]) -> None:
+        if self._containers and pids:
+            self._add_cgroup(service, Cgroup(pids[0]))
+        for pid in pids:
+            if service in self._detailed or not self._containers:
+                self._add_process(service, pid, accounts=not self._containers)
+        if service == "broker" and pids:
+            self._add(service, "snmp", Path(f"/proc/{pids[0]}/net/snmp"))
 
     def _add_cgroup(self, service: str, group: Cgroup) -> None:
         accounting, cpu, memory = group.folder("cpuacct"), group.folder("cpu"), group.folder("memory")
@@ -138,22 +187,30 @@ class Sampler:
 
     def _add(self, service: str, kind: str, path: Path) -> None:
         try:
-            (self._slow if kind in SLOW else self._sources).append((service, kind, os.open(path, os.O_RDONLY)))
+            source = Source(service, self._lives.get(service, 0), kind, os.open(path, os.O_RDONLY))
         except OSError:
             return  # this kernel has no such file: its columns stay empty
+        self._all.append(source)
+        if kind not in SLOW:
+            self._quick.append(source)
 
-    def _totals(self, raw: list[bytes]) -> dict[str, dict[str, float]]:
-        totals: dict[str, dict[str, float]] = {}
-        for (service, kind, _), text in zip(self._sources + self._slow, raw, strict=False):
-            sums = totals.setdefault(service, {})
-            for name, value in self._parsers[kind](text).items():
+    def _totals(self, sweep: Sweep) -> Totals:
+        totals: Totals = {}
+        for source, text in zip(sweep.sources, sweep.texts, strict=True):
+            sums = totals.setdefault((source.service, source.life), {})
+            for name, value in self._parsers[source.kind](text).items():
                 sums[name] = sums.get(name, 0.0) + value
         return totals
 
 
-def _pread(fd: int, kind: str) -> bytes:
+def _newborn(life: int) -> dict[str, float]:
+    """What is known of a service's counters before their first reading."""
+    return dict.fromkeys(FROM_0, 0.0) if life else {}
+
+
+def _pread(source: Source) -> bytes:
     try:
-        return os.pread(fd, 65536 if kind == "stat" else 4096, 0)  # /proc/stat has a line for each CPU
+        return os.pread(source.fd, 65536 if source.kind == "stat" else 4096, 0)  # /proc/stat has a line for each CPU
     except OSError:  # of a process that ended
         return b""
 

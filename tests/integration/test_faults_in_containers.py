@@ -57,6 +57,8 @@ def test_a_killed_broker_is_another_process_and_the_loop_comes_back(runner: Runn
     assert rows[-1]["status"] == "ok"
     proofs = {(each["service"], each["knob"]): each for each in runner.facts()["repetitions"][0]["proofs"]}
     assert proofs["broker", "priority"]["holds"], "given to the new process again"
+    sampled = [row["t_ns"] for row in runner.resources() if row["service"] == "broker" and row["cpu_percent"]]
+    assert max(sampled) > rows[-1]["sent_ns"] - 1_000_000_000, "and sampled on, to the end"
     check_derived(runner.bundle.resolve(), fault, rows)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from trees import PID, PRESSURE, V1_CPU, V2_ALL, Tree
 
-from experiments.observer.sampler import PARSERS, SLOW, Sampler, _idle, _stat
+from experiments.observer.sampler import PARSERS, SLOW, Sampler, Source, Sweep, _idle, _stat
 
 TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
 
@@ -67,7 +67,7 @@ def test_of_a_big_machine_only_the_cpus_of_the_stand_are_counted() -> None:
 
 def test_a_gap_in_the_sweeps_is_told() -> None:
     sampler = Sampler({}, [], containers=False)
-    sampler._sweeps = [(0, []), (100_000_000, []), (5_200_000_000, []), (5_300_000_000, [])]
+    sampler._sweeps = [Sweep(t_ns, [], []) for t_ns in (0, 100_000_000, 5_200_000_000, 5_300_000_000)]
     assert sampler.longest_gap_ms() == 5100.0
     sampler.close()
 
@@ -75,12 +75,12 @@ def test_a_gap_in_the_sweeps_is_told() -> None:
 def test_second_by_second_it_is_told_what_a_service_used_and_what_nobody_did() -> None:
     sampler = Sampler({}, [], containers=True, cpus=[0], pressed=[0])
     sampler.close()
-    sampler._sources = [("host", "stat", -1), ("stressor", "usage_ns", -1)]
+    sources = [Source("host", 0, "stat", -1), Source("stressor", 0, "usage_ns", -1)]
     idle_ticks = round(1e6 / TICK_US)
 
-    def sweep(n: int, used_s: float, idle_s: float) -> tuple[int, list[bytes]]:
+    def sweep(n: int, used_s: float, idle_s: float) -> Sweep:
         stat = f"cpu0 0 0 0 {round(idle_s * idle_ticks)} 0 0 0 0 0 0\n".encode()
-        return n * 100_000_000, [stat, str(round(used_s * 1e9)).encode()]
+        return Sweep(n * 100_000_000, sources, [stat, str(round(used_s * 1e9)).encode()])
 
     # A second at work, a second frozen, and a bit.
     sampler._sweeps = [sweep(n, min(n, 10) / 10, max(0, n - 10) / 10) for n in range(23)]
@@ -179,13 +179,47 @@ def test_a_process_that_ends_on_the_way_never_counts_backwards(tree: Tree) -> No
     assert [row.get("cpu_percent") for row in rows_of(sampler, "stressor")] == [None, 0]
 
 
-def test_a_service_that_ended_has_no_total_and_the_others_keep_theirs(tree: Tree) -> None:
+def test_a_service_that_ended_used_what_it_was_last_seen_with(tree: Tree) -> None:
     folder = tree.v2()
     sampler = Sampler({"stressor": [PID]}, [], containers=True)
+    for text in ("usage_usec 1000\n", "usage_usec 4000\n", ""):
+        tree.put(folder, {"cpu.stat": text})
+        sampler.sweep()
+    assert sampler.totals()["stressor"] == pytest.approx(0.003)
+
+
+def test_a_service_that_is_started_anew_is_sampled_on_with_all_that_it_used(tree: Tree) -> None:
+    folder = tree.v2()
+    task = tree.proc / str(PID) / "task" / str(PID)
+    task.mkdir(parents=True)
+    tree.put(tree.proc / str(PID) / "net", {"snmp": SNMP.format(40)})
+    sampler = Sampler({"broker": [PID]}, ["broker"], containers=True)
+    for usage in (1_000, 4_000):
+        tree.put(folder, {"cpu.stat": f"usage_usec {usage}\n"})
+        sampler.sweep()
+    tree.put(folder, {"cpu.stat": ""})  # its group went with it
     sampler.sweep()
-    tree.put(folder, {"cpu.stat": ""})
-    sampler.sweep()
-    assert sampler.totals().keys() == {"host"}
+    tree.put(folder, {"cpu.stat": "usage_usec 700\n"})
+    tree.put(task, {"schedstat": "0 5000 1", "status": STATUS.format(3, 1)})
+    sampler.follow("broker", [PID])
+    for usage in (700, 900):
+        tree.put(folder, {"cpu.stat": f"usage_usec {usage}\n"})
+        sampler.sweep()
+    assert sampler.totals()["broker"] == pytest.approx(0.003 + 0.0009)
+    rows = rows_of(sampler, "broker")
+    assert [("cpu_percent" in row, row.get("run_delay_us")) for row in rows] == [
+        (True, None), (False, None), (True, 5.0), (True, 0.0)
+    ]  # fmt: skip
+    assert all(row.get("tcp_retransmits", 0) == 0 for row in rows), "the network was there before it"
+
+
+def test_following_gives_the_descriptors_of_the_life_before_back(tree: Tree) -> None:
+    tree.v2()
+    sampler = Sampler({"broker": [PID]}, [], containers=True)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    sampler.follow("broker", [PID])
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    sampler.close()
 
 
 def test_descriptors_are_given_back(tree: Tree) -> None:
