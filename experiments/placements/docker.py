@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from experiments.errors import BadInputError, StandError
 from experiments.faults import Life, Place
 from experiments.knobs.security import FOLDER
 from experiments.observer import disk
-from experiments.placements import Channel, Stand, vault
+from experiments.placements import REAL_TIME, Channel, Stand, vault
 from experiments.plan import Conditions
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +40,31 @@ _CONFIGURATIONS = ROOT / "compose" / "broker"
 LABEL = "testbed.run"
 ATTACHED = ("control-loop", "observer", "flooder", "capture", "link")
 _ECHO_PORT = 7007
+
+
+@dataclass(frozen=True)
+class Powers:
+    """What the observer may do beyond reading: set scheduling and CPUs (SYS_NICE), write control groups."""
+
+    sets: bool = False
+    writes_groups: bool = False
+
+    @classmethod
+    def needed(cls, conditions: Conditions) -> Powers:
+        """What the knobs of these conditions take."""
+        settings = {name for _, asked in conditions.knobs for knob in asked for name, _ in knob.settings()}
+        return cls(bool(settings), not settings.isdisjoint(REAL_TIME))
+
+    def __or__(self, other: Powers) -> Powers:
+        return Powers(self.sets or other.sets, self.writes_groups or other.writes_groups)
+
+    def capabilities(self) -> list[str]:
+        """What it gets beside SYS_PTRACE."""
+        return ["SYS_NICE"] if self.sets else []
+
+    def environment(self) -> dict[str, str]:
+        """What the Compose file asks for."""
+        return {"OBSERVER_CGROUPS": "rw" if self.writes_groups else "ro"}
 
 
 class _AttachedChannel(Channel):
@@ -96,9 +122,12 @@ class DockerStand(Stand):
         self._vault_filled = False
         self._limits_memory = True
         self._memory_limits: dict[str, int] = {}
+        self._powers = Powers()
+        """The observer's: of all conditions that were asked for, lest one that is made anew forgets what it raised."""
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
+        self._powers |= Powers.needed(conditions)
         if conditions.board.kind == "usb" and engine.is_far():
             raise BadInputError(
                 "DEVICE",
@@ -162,12 +191,13 @@ class DockerStand(Stand):
         """Let Compose create or recreate what these conditions change, and remove what they do not have."""
         if conditions == self._conditions:
             return
+        self._powers |= Powers.needed(conditions)
         override = self._folder / "override.json"
         override.write_text(json.dumps(self._override(conditions), indent=1))
         self._environment |= {
             "TCP": conditions.tcp, "BOARD": conditions.board.kind, "SESSION": conditions.session,
             "SECURITY": conditions.security,
-        }  # fmt: skip
+        } | self._powers.environment()  # fmt: skip
         if conditions.security != "none" and not self._vault_filled:
             self._issue_credentials()
         as_run = self._folder / "compose.yml"
@@ -183,6 +213,7 @@ class DockerStand(Stand):
         for container in self._containers():
             if container.labels["com.docker.compose.service"] not in kept:
                 container.remove(force=True)
+        self._put_budgets_back()  # as long as this observer knows of them: it may be made anew as well
         self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
         self._attach()
         self._conditions, self._kept = conditions, True
@@ -303,13 +334,16 @@ class DockerStand(Stand):
 
     def _release(self) -> None:
         """Put the budgets back: the group above all containers cannot give up what one below it still holds."""
-        observer = self._channels.get("observer")
-        if observer is None:
+        if "observer" not in self._channels:
             return
         others = [each for each in self._containers() if each.labels["com.docker.compose.service"] != "observer"]
         tidy.each([("container", functools.partial(container.remove, force=True)) for container in others])
-        with contextlib.suppress(StandError, OSError):
-            observer.ask(do="release")
+        self._put_budgets_back()
+
+    def _put_budgets_back(self) -> None:
+        if observer := self._channels.get("observer"):
+            with contextlib.suppress(StandError, OSError):
+                observer.ask(do="release")
 
     def _attach(self) -> None:
         for container in self._containers():
@@ -327,7 +361,7 @@ class DockerStand(Stand):
         # A health check is a process beside what is measured: good for whoever waits by hand, noise here.
         services: dict[str, Any] = {name: {"healthcheck": {"disable": True}} for name in ("broker", "pi", "board")}
         services["control-loop"] = {"command": ["--jobs"], "logging": {"driver": "none"}}
-        services["observer"] = {"logging": {"driver": "none"}}
+        services["observer"] = {"logging": {"driver": "none"}, "cap_add": self._powers.capabilities()}
         if conditions.contention:
             image = {"image": conditions.contention.image} if conditions.contention.image else {}
             services[conditions.contention.service] = {"command": conditions.contention.arguments(), **image}
@@ -473,12 +507,19 @@ def passing_project(client: docker.DockerClient) -> Iterator[str]:
         remove(client, project)
 
 
+_POWERS_TO = {"examine": Powers(sets=True), "lower": Powers(writes_groups=True)}
+"""To examine a machine is also to try whether one may become SCHED_FIFO there."""
+
+
 def ask_observer(environment: dict[str, str], project: str, **request: Any) -> dict[str, Any]:
     """Ask an observer one thing, where the engine is, without a stand; raise StandError."""
+    powers = _POWERS_TO[request["do"]]
     done = subprocess.run(
         ["docker", "compose", "--file", str(COMPOSE_FILE), "--project-name", project, "--profile", "*",
-         "run", "--rm", "--no-deps", "-T", "observer", json.dumps(request)],
-        env=environment | {"TESTBED_PROJECT": project, "TESTBED_RUN": "examine", "HOST_CPUS": "", "PI_CPUS": ""},
+         "run", "--rm", "--no-deps", "-T", *(f"--cap-add={name}" for name in powers.capabilities()),
+         "observer", json.dumps(request)],
+        env=environment | powers.environment()
+        | {"TESTBED_PROJECT": project, "TESTBED_RUN": "examine", "HOST_CPUS": "", "PI_CPUS": ""},
         capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     try:

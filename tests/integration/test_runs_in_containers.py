@@ -145,6 +145,11 @@ def check_confinement(run: DockerRun) -> None:
         assert host["ReadonlyRootfs"], service
         assert host["CapDrop"] == ["ALL"], service
         assert "no-new-privileges:true" in host["SecurityOpt"], service
+        assert not host["Privileged"], service
+        assert sorted(host["CapAdd"] or []) == (["SYS_PTRACE"] if service == "observer" else []), service
+        assert not [mount for mount in host["Binds"] or [] if not mount.endswith(":ro")], service
+        assert host["Memory"] > 0, service
+        assert 0 < host["PidsLimit"] <= 256, service
         assert not any(container["NetworkSettings"]["Ports"].values()), service
         status = Path(f"/proc/{container['State']['Pid']}/status")
         if service != "observer" and status.exists():

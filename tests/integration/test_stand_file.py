@@ -11,8 +11,8 @@ from stand import ROOT
 
 pytestmark = pytest.mark.engine
 
-CAPABILITIES = {"observer": ["SYS_NICE", "SYS_PTRACE"], "capture": ["NET_RAW"], "link": ["NET_ADMIN"]}
-"""What sets and reads knobs, captures packets, or cuts the Pi off cannot do without; nothing else has any."""
+CAPABILITIES = {"observer": ["SYS_PTRACE"], "capture": ["NET_RAW"], "link": ["NET_ADMIN"]}
+"""What reads the others' sockets, captures packets, or cuts the Pi off cannot do without; nothing else has any."""
 
 
 def test_the_stand_is_valid_for_use_by_hand() -> None:
@@ -47,6 +47,7 @@ def test_nothing_is_mounted_from_the_checkout_which_another_machine_would_not_ha
         for mount in service.get("volumes", []) if mount["type"] == "bind"
     }  # fmt: skip
     assert mounts == {("observer", "/sys/fs/cgroup")}
+    assert [mount["read_only"] for mount in by_hand_compose["services"]["observer"]["volumes"]] == [True]
 
 
 def test_every_service_has_a_memory_limit(by_hand_compose: dict[str, Any]) -> None:
