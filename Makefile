@@ -1,8 +1,5 @@
 # Everything here is thin over `python -m experiments` and `python -m analysis`, which explain themselves with --help.
 SHELL := /bin/bash
-PYTHON ?= python3
-VENV := .venv
-RUN := $(VENV)/bin/python
 
 # What a user gives is data, and reaches the programs by the environment: never as text of make's (so a variable is
 # exported as it was written, `value`) or of the shell's (so recipes say "$$BUNDLE", and "$$STEM" for the % of a target).
@@ -10,9 +7,12 @@ RUN := $(VENV)/bin/python
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name)))$(eval export $(name)))
 %: export STEM = $*
+export PYTHON ?= python3
+export VENV := .venv
+RUN := "$${VENV:?is empty; leave it out}"/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help scenarios compare verify replay gate report bench doctor engine images firmware test host-test check clean lock
+.PHONY: venv help scenarios compare verify replay gate report bench doctor engine images firmware test host-test check clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -22,78 +22,80 @@ help: ## this page
 	@echo 'Swap anything per run, e.g. make scenario-1 INTERVALS=20 QOS=0,1 DEVICE=none:'
 	@sed -nE 's/^    "([A-Z_]+)": Variable\(.*, "(.*)"\),/  \1\t\2/p' experiments/variables.py | expand -t 26
 
-scenario-%: $(VENV)/.ready ## run scenario N (0 to 8), print its table, leave results/latest
+scenario-%: venv ## run scenario N (0 to 8), print its table, leave results/latest
 	@exec $(RUN) -m experiments run -- "$$STEM"
 	@exec $(RUN) -m analysis summarise results/latest
 
-study-%: $(VENV)/.ready ## run a study, its arms interleaved: priority, qos, docker, arduino, security, faults, sessions
+study-%: venv ## run a study, its arms interleaved: priority, qos, docker, arduino, security, faults, sessions
 	@exec $(RUN) -m experiments study -- "$$STEM"
 	@exec $(RUN) -m analysis summarise results/latest
 
-scenarios: $(VENV)/.ready ## all nine scenarios on one page, results/overview/overview.html (about 30 minutes)
+scenarios: venv ## all nine scenarios on one page, results/overview/overview.html (about 30 minutes)
 	@exec $(RUN) -m experiments all
 	@exec $(RUN) -m analysis overview $$(cat results/scenarios)
 
-path-%: $(VENV)/.ready ## where the time of scenario N went: a run with a capture at the broker
+path-%: venv ## where the time of scenario N went: a run with a capture at the broker
 	@exec $(RUN) -m experiments path -- "$$STEM"
 	@exec $(RUN) -m analysis path results/latest
 
-compare: $(VENV)/.ready ## is B faster than A? A=BUNDLE or A=BUNDLE\#ARM, likewise B
+compare: venv ## is B faster than A? A=BUNDLE or A=BUNDLE\#ARM, likewise B
 	@if [ -z "$$A" ] || [ -z "$$B" ]; then echo 'testbed: say which: make compare A=BUNDLE B=BUNDLE' >&2; exit 2; fi
 	@exec $(RUN) -m analysis compare -- "$$A" "$$B"
 
-verify: $(VENV)/.ready ## check BUNDLE and derive every table and figure of it again, byte for byte
+verify: venv ## check BUNDLE and derive every table and figure of it again, byte for byte
 	@exec $(RUN) -m analysis verify -- "$${BUNDLE:-results/latest}"
 
-replay: $(VENV)/.ready ## run the plan of BUNDLE again: what differs here, then claim by claim whether it was reproduced
+replay: venv ## run the plan of BUNDLE again: what differs here, then claim by claim whether it was reproduced
 	@original=$$(realpath -- "$${BUNDLE:-results/latest}") && $(RUN) -m experiments replay -- "$$original" && \
 	  $(RUN) -m analysis summarise results/latest >/dev/null && \
 	  $(RUN) -m analysis reproduced -- "$$original" results/latest
 
-gate: $(VENV)/.ready ## did it get slower? BASELINE=BUNDLE again here, with BROKER=… or BROKER_IMAGE=… in its place; for a CI
+gate: venv ## did it get slower? BASELINE=BUNDLE again here, with BROKER=… or BROKER_IMAGE=… in its place; for a CI
 	@if [ -z "$$BASELINE" ]; then echo 'testbed: say which: make gate BASELINE=BUNDLE' >&2; exit 2; fi
 	@exec $(RUN) -m experiments gate -- "$$BASELINE"
 
-report: $(VENV)/.ready ## derive tables and figures of BUNDLE (default: the latest) again
+report: venv ## derive tables and figures of BUNDLE (default: the latest) again
 	@exec $(RUN) -m analysis report -- "$${BUNDLE:-results/latest}"
 
-bench: $(VENV)/.ready ## the instrument beside its floor: TCP echo, scenario 0, lateness, CPU (3 minutes)
+bench: venv ## the instrument beside its floor: TCP echo, scenario 0, lateness, CPU (3 minutes)
 	@exec $(RUN) -m experiments bench
 
-doctor: $(VENV)/.ready ## what this host can and cannot do, with the remedy for each miss
+doctor: venv ## what this host can and cannot do, with the remedy for each miss
 	@exec $(RUN) -m experiments doctor
 
 engine: ## install and start Docker Engine, Compose and Buildx (Debian and Ubuntu, as root)
 	@bash compose/host/engine.sh
 
-images: $(VENV)/.ready ## pull or build every image and write .env, for `docker compose` by hand
+images: venv ## pull or build every image and write .env, for `docker compose` by hand
 	@$(RUN) -m experiments images
 
-firmware: $(VENV)/.ready ## sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
+firmware: venv ## sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
 	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else $(RUN) -m experiments firmware; fi
 
-test: $(VENV)/.ready ## every test this host can run; REQUIRE_ENGINE=1 fails where there is no engine
+test: venv ## every test this host can run; REQUIRE_ENGINE=1 fails where there is no engine
 	@exec $(RUN) -m pytest
 
-host-test: $(VENV)/.ready ## everything on another host, in QEMU, as root: HOST=debian13 (an hour; QUICK=1: minutes; docs/hosts.md)
+host-test: venv ## everything on another host, in QEMU, as root: HOST=debian13 (an hour; QUICK=1: minutes; docs/hosts.md)
 	@PYTHONPATH=tests:. $(RUN) -m hosts
 
-check: $(VENV)/.ready ## what a reviewer's machine checks: format, lint, types
-	@$(VENV)/bin/ruff format --check . && $(VENV)/bin/ruff check . && $(VENV)/bin/mypy
+check: venv ## what a reviewer's machine checks: format, lint, types
+	@"$$VENV"/bin/ruff format --check . && "$$VENV"/bin/ruff check . && "$$VENV"/bin/mypy
 
-clean: $(VENV)/.ready ## remove what a killed run left behind (bundles stay)
+clean: venv ## remove what a killed run left behind (bundles stay)
 	@exec $(RUN) -m experiments clean
 
-lock: $(VENV)/.ready ## pin every Python dependency anew, with hashes
+lock: venv ## pin every Python dependency anew, with hashes
 	@for target in "pyproject.toml -o requirements.lock" "pyproject.toml --extra dev -o requirements-dev.lock" \
 	    "clients/requirements.in -c requirements.lock -o clients/requirements.lock" \
 	    "rpi/requirements.in -c requirements.lock -o rpi/requirements.lock"; do \
-	  $(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  "$$VENV"/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $$target; done
 
-$(VENV)/.ready: requirements-dev.lock
-	@command -v $(PYTHON) >/dev/null && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo 'testbed: Python 3.11 or newer is needed; say which with PYTHON=…' >&2; exit 2; }
-	@echo 'testbed: installing Python packages into $(VENV)'
-	@$(PYTHON) -m venv $(VENV) && $(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@touch $@
+venv:
+	@[ requirements-dev.lock -nt "$${VENV:?is empty; leave it out}"/.ready ] || exit 0; \
+	command -v -- "$$PYTHON" >/dev/null && "$$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'testbed: Python 3.11 or newer is needed; say which with PYTHON=…' >&2; exit 2; }; \
+	printf 'testbed: installing Python packages into %q\n' "$$VENV"; \
+	"$$PYTHON" -m venv -- "$$VENV" && \
+	  "$$VENV"/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock && \
+	  touch -- "$$VENV"/.ready

@@ -91,6 +91,33 @@ def test_a_value_is_text(make: Make, text: str, by: str) -> None:
     assert calls[3][1]["INTERVALS"] == text
 
 
+@pytest.mark.parametrize("text", EVIL)
+def test_the_environment_may_have_any_name_and_is_made_where_there_is_none(make: Make, text: str) -> None:
+    python = make.folder / "python"
+    python.write_text(
+        '#!/bin/sh\n[ "$1" = -c ] && exit 0\n'  # new enough
+        'mkdir -p -- "$4/bin" && cp .venv/bin/python "./$4/bin/python" && cp /bin/true "./$4/bin/pip"\n'
+    )
+    python.chmod(0o755)
+    said, _ = make.start("clean", f"VENV=./{text}", "PYTHON=./python").communicate()
+    assert [words for words, _ in make.calls()] == [["-m", "experiments", "clean"]], said
+    assert (make.folder / text / ".ready").exists()
+    assert not (make.folder / "broken").exists()
+
+
+@pytest.mark.parametrize("text", EVIL)
+@pytest.mark.parametrize("by", ["command line", "environment"])
+def test_the_name_of_a_python_is_text(make: Make, text: str, by: str) -> None:
+    (make.folder / ".venv" / ".ready").unlink()
+    words = [f"PYTHON={text}"] if by == "command line" else []
+    process = make.start("clean", *words, **({} if words else {"PYTHON": text}))
+    said, _ = process.communicate()
+    assert process.returncode == 2
+    assert "testbed: Python 3.11 or newer is needed; say which with PYTHON=" in said
+    assert make.calls() == []
+    assert not (make.folder / "broken").exists()
+
+
 def test_without_a_bundle_it_is_the_latest(make: Make) -> None:
     make.start("verify").communicate()
     make.start("report", "BUNDLE=").communicate()
@@ -124,22 +151,24 @@ def _parent(folder: Path) -> int | None:
         return None
 
 
-def test_a_run_ends_when_the_make_that_started_it_is_killed(tmp_path: Path) -> None:
-    """Even by SIGKILL, which make cannot hand on."""
+@pytest.mark.parametrize("recipe", ["@exec", "@true &&"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_a_run_ends_when_the_make_that_started_it_is_told_to(tmp_path: Path, number: int, recipe: str) -> None:
+    """Even by what make cannot hand on (SIGKILL), or does not (SIGHUP and SIGINT)."""
     script = (
-        "import time\nfrom experiments.interruption import stoppable\n"
-        "with stoppable():\n open('up', 'w')\n time.sleep(60)"
+        "import os, time\nfrom experiments.interruption import stoppable\n"
+        "with stoppable():\n open('up', 'w').write(str(os.getpid()))\n time.sleep(60)"
     )
-    (tmp_path / "Makefile").write_text(f'run:\n\t@exec {sys.executable} -c "$$SCRIPT"\n')
+    (tmp_path / "Makefile").write_text(f'run:\n\t{recipe} {sys.executable} -c "$$SCRIPT"\n')
     process = subprocess.Popen(
         ["make", "run"], cwd=tmp_path, env=undisturbed() | {"PYTHONPATH": str(ROOT), "SCRIPT": script},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    eventually((tmp_path / "up").exists, "the run")
-    (child,) = {int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _parent(folder) == process.pid}
-    process.kill()
-    process.wait()
-    eventually(lambda: _ended(child), "its end")
+    up = tmp_path / "up"
+    eventually(lambda: up.exists() and up.read_text(), "the run")
+    process.send_signal(number)
+    process.wait(20)
+    eventually(lambda: _ended(int(up.read_text())), "its end")
 
 
 def _ended(pid: int) -> bool:
