@@ -27,8 +27,9 @@ OLDEST_COMPOSE = (2, 20)
 """Older ones drop CPU limits silently (docker/compose#9268, #9960, #10073)."""
 
 
+_SEE_INFO = "see what `docker info` says"
 _DEFAULT_URL = "unix:///var/run/docker.sock"
-_CHOOSING = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG")
+_CHOOSING = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 
 
 class UnknownContextError(docker.errors.DockerException):
@@ -38,6 +39,15 @@ class UnknownContextError(docker.errors.DockerException):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no Docker context {name!r}")
+
+
+class NoCertificatesError(docker.errors.DockerException):
+    """DOCKER_TLS_VERIFY asks for certificates that are not there."""
+
+    remedy = "DOCKER_CERT_PATH names the folder of ca.pem, cert.pem and key.pem"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"no certificates for the engine: {why}")
 
 
 @dataclass(frozen=True)
@@ -50,12 +60,21 @@ class Lack:
     """Is there no engine at all? Then plain processes are what is left; else the user would expect containers."""
 
 
+class _Certificates(docker.TLSConfig):
+    """Certificates for an engine by TLS, which the environment's own do not replace."""
+
+    def configure_client(self, client: docker.APIClient) -> None:
+        """As ever, but without the REQUESTS_CA_BUNDLE of a host behind an inspecting proxy, which would win."""
+        super().configure_client(client)
+        client.trust_env = False
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """Where an engine listens, and how it is spoken to."""
 
     url: str
-    tls: docker.TLSConfig | None = None
+    tls: _Certificates | None = None
 
     @property
     def transport(self) -> str:
@@ -76,9 +95,7 @@ def connect(timeout_s: float = 60) -> docker.DockerClient:
     where = endpoint()
     if where.transport == "ssh":
         return docker.DockerClient(base_url=f"unix://{ssh.forwarded(where.url)}", timeout=int(timeout_s))
-    if where.tls:
-        return docker.DockerClient(base_url=where.url, tls=where.tls, timeout=int(timeout_s))
-    return docker.from_env(timeout=int(timeout_s), environment=os.environ | {"DOCKER_HOST": where.url})
+    return docker.DockerClient(base_url=where.url, tls=where.tls or False, timeout=int(timeout_s))
 
 
 def environment() -> dict[str, str]:
@@ -111,14 +128,14 @@ def lacking() -> Lack | None:
     try:
         client = connect(timeout_s=10)
         version, info = client.version(), client.info()
-    except (ssh.NoWayError, UnknownContextError) as error:
+    except (ssh.NoWayError, UnknownContextError, NoCertificatesError) as error:
         return Lack(str(error), error.remedy)
     except (docker.errors.DockerException, OSError) as error:
         causes = _causes(error)
         if any(isinstance(cause, PermissionError) for cause in causes):
             return Lack(NO_PERMISSION, JOIN_GROUP)
         if endpoint().transport != "unix":  # asked for by name: plain processes here are not what is meant
-            return Lack(f"no container engine answers at {endpoint().url}", ssh.NoWayError.remedy)
+            return Lack(f"no container engine answers at {endpoint().url} ({causes[-1]})", _SEE_INFO)
         if not any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
             return _unwell(causes[-1])
         return Lack("no container engine answers", "`make engine`", absent=True)
@@ -144,7 +161,7 @@ def _unwell(cause: BaseException) -> Lack:
     """
     if "rootless" in (_said(["docker", "info", "--format", "{{.SecurityOptions}}"]) or ""):
         return ROOTLESS
-    return Lack(f"something listens for the engine but does not answer as one ({cause})", "see `docker info`")
+    return Lack(f"something listens for the engine but does not answer as one ({cause})", _SEE_INFO)
 
 
 def unsuitable_client(compose: str | None, buildx: str | None) -> Lack | None:
@@ -170,11 +187,13 @@ def buildx_version() -> str | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _endpoint(url: str | None, context: str | None, _configuration: str | None) -> Endpoint:
+def _endpoint(url: str | None, context: str | None, *_more: str | None) -> Endpoint:
     try:
         done = subprocess.run(["docker", "context", "inspect"], capture_output=True, text=True, check=False)
     except OSError:
         return Endpoint(url or _DEFAULT_URL)  # no docker command: there are no contexts either
+    if done.returncode and not context and os.environ.get("DOCKER_TLS_VERIFY"):
+        raise NoCertificatesError(done.stderr.strip())
     if done.returncode:
         raise UnknownContextError(context or done.stderr.strip())
     (chosen,) = json.loads(done.stdout)
@@ -192,16 +211,16 @@ def _far_cpus(*_choosing: str | None) -> list[int] | None:
     return None if here and endpoint().transport == "unix" else list(range(int(info["NCPU"])))
 
 
-def _tls(context: dict[str, Any], *, verify: bool) -> docker.TLSConfig | None:
-    """Give the certificates kept with a context; the default context has those of the environment, left to the SDK."""
+def _tls(context: dict[str, Any], *, verify: bool) -> _Certificates | None:
+    """Give the certificates kept with a context, or for the default one those that DOCKER_CERT_PATH names."""
     files = context.get("TLSMaterial", {}).get("docker")
     if not files:
         return None
-    folder = Path(context["Storage"]["TLSPath"]) / "docker"
+    of_environment = Path(os.environ.get("DOCKER_CERT_PATH") or Path.home() / ".docker")
+    kept = Path(context["Storage"]["TLSPath"]) / "docker"
+    folder = of_environment if context["Name"] == "default" else kept
     pair = (str(folder / "cert.pem"), str(folder / "key.pem")) if "cert.pem" in files else None
-    return docker.TLSConfig(
-        client_cert=pair, ca_cert=str(folder / "ca.pem") if "ca.pem" in files else None, verify=verify
-    )
+    return _Certificates(client_cert=pair, ca_cert=str(folder / "ca.pem") if "ca.pem" in files else None, verify=verify)
 
 
 def _said(command: list[str]) -> str | None:
