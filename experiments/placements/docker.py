@@ -9,8 +9,11 @@ import itertools
 import json
 import re
 import secrets
+import select
+import struct
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +24,6 @@ import docker
 import docker.errors
 import docker.types
 from docker.models.containers import Container
-from docker.utils.socket import frames_iter
 
 from experiments import brokers, credentials, engine, host, images, knobs, published, tidy
 from experiments.brokers.mosquitto import protected
@@ -40,6 +42,8 @@ _CONFIGURATIONS = ROOT / "compose" / "broker"
 LABEL = "testbed.run"
 ATTACHED = ("control-loop", "observer", "flooder", "capture", "link")
 _ECHO_PORT = 7007
+_FRAME = struct.Struct(">BxxxL")
+"""Before each piece of a container's output: which stream, and how long."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class _AttachedChannel(Channel):
         self._socket.settimeout(None)
         self._response = getattr(stream, "_response", None)
         self._log = log
-        self.feed(self._lines(stream))
+        self._using = threading.Lock()
+        self.feed(self._lines())
 
     def close(self) -> None:
         """Close the response before its socket: Python 3.13 complains at exit of one that is finalised after it."""
@@ -86,18 +91,38 @@ class _AttachedChannel(Channel):
 
     def write(self, data: bytes) -> None:
         """Write to the container's standard input."""
-        self._socket.sendall(data)
+        with self._using:
+            self._socket.sendall(data)
 
-    def _lines(self, stream: Any) -> Iterator[bytes]:
+    def _lines(self) -> Iterator[bytes]:
         pending = b""
         with self._log.open("ab", buffering=0) as log:
-            for kind, data in frames_iter(stream, tty=False):  # type: ignore[no-untyped-call]
+            for kind, data in self._frames():
                 if kind == 2:  # standard error
                     with contextlib.suppress(OSError):  # a full disk must not cost the service's events as well
                         log.write(data)
                     continue
                 *lines, pending = (pending + data).split(b"\n")
                 yield from lines
+
+    def _frames(self) -> Iterator[tuple[int, bytes]]:
+        """(stream, data) as the engine parts them; the SDK's own reader waits for ever for what TLS has decrypted."""
+        while len(head := self._receive(_FRAME.size)) == _FRAME.size:
+            kind, length = _FRAME.unpack(head)
+            yield kind, self._receive(length)
+
+    def _receive(self, length: int) -> bytes:
+        """Give so many bytes, fewer at the end. Two threads may not use one TLS connection at the same time."""
+        data = b""
+        while len(data) < length:
+            if not (hasattr(self._socket, "pending") and self._socket.pending()):
+                select.select([self._socket], [], [])
+            with self._using:
+                part: bytes = self._socket.recv(length - len(data))
+            if not part:
+                break
+            data += part
+        return data
 
 
 class DockerStand(Stand):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from containers import docker
-from stand import ROOT
+from stand import ROOT, eventually
 
 from experiments import by_hand, engine, images
 from experiments.cpus import cpu_sets
@@ -73,3 +73,54 @@ def test_memory_limits_are_in_force(compose: Any) -> None:
         v2 = Path("/sys/fs/cgroup") / paths.get("", "") / "memory.max"
         limit = int((v1 if "memory" in paths else v2).read_text())
         assert limit == state["HostConfig"]["Memory"] > 0, name
+
+
+@pytest.fixture
+def budget() -> Iterator[None]:
+    """What compose/priority.yml says to do, as root, where the kernel has RT_GROUP_SCHED and cgroup v1."""
+    file = Path("/sys/fs/cgroup/cpu/docker/cpu.rt_runtime_us")
+    before = file.read_text() if file.exists() else None
+    if before is not None:
+        file.write_text("900000")
+    yield
+    if before is not None:
+        file.write_text(before)
+
+
+@pytest.mark.usefixtures("budget")
+def test_the_override_gives_broker_and_client_real_time_priority_and_none_of_roots_rights(compose: Any) -> None:
+    priority = ("--file", "docker-compose.yml", "--file", "compose/priority.yml")
+    compose(*priority, "up", "--detach", "--build", "--wait", "broker")
+    compose(*priority, "run", "--detach", "--build", "--name", f"{PROJECT}-control-loop-1", "control-loop", "--jobs")
+    try:
+        for service, user in (("broker", 1883), ("control-loop", 65534)):
+            pid = inspect(service)["State"]["Pid"]
+            eventually(lambda pid=pid, user=user: f"Uid:\t{user}\t{user}" in status(pid), f"{service} as {user}")  # type: ignore[misc]
+            assert f"Gid:\t{user}\t{user}" in status(pid)
+            assert "CapEff:\t0000000000000000" in status(pid)
+            assert "NoNewPrivs:\t1" in status(pid)
+            assert (os.sched_getscheduler(pid), os.sched_getparam(pid).sched_priority) == (os.SCHED_FIFO, 90)
+    finally:
+        docker("rm", "--force", f"{PROJECT}-control-loop-1")  # of `run`, which `down` leaves
+        compose(*priority, "--profile", "*", "down")
+
+
+def status(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
+
+
+def test_the_override_needs_nothing_of_a_published_brokers_image(tmp_path: Path) -> None:
+    """Not even a C library: chrt and setpriv are not in every image, Alpine's for one."""
+    base, ours = f"{PROJECT}-bare", f"{PROJECT}-priority"
+    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY Dockerfile /\n")
+    docker("build", "--quiet", "--tag", base, str(tmp_path))
+    found = images.ensure(engine.connect()).base.argument
+    arguments = ("--build-arg", f"BROKER_IMAGE={base}", "--build-arg", f"BASE_IMAGE={found}")
+    file = str(ROOT / "compose" / "broker" / "Dockerfile")
+    try:
+        docker("build", "--quiet", "--tag", ours, *arguments, "--target", "priority", "--file", file, str(ROOT))
+        run = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "/usr/local/bin/first", ours]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (2, "usage: first PRIORITY USER-ID PROGRAM [ARGUMENT]...\n")
+    finally:
+        docker("image", "rm", "--force", base, ours)
