@@ -7,7 +7,8 @@ bundle.json may hold; here it becomes the records that statistics start from.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import schema.bundle
+from analysis import rows
+from analysis.rows import CELL_KEY, Rows
 from schema import bounds, reading
 from schema.reading import REMEDY, UnreadableError
 from schema.text import printable
@@ -47,8 +50,6 @@ SAMPLE_COLUMNS: Mapping[str, pl.DataType] = {
 }
 
 PARTS = reading.PARTS
-
-CELL_KEY = ("scenario", "arm", "interval_ms", "qos")
 
 ROW_BYTES, TABLE_BYTES = 400, 16 << 20
 """What a table may take in memory by its own account: so much a row, and so much in any case."""
@@ -142,8 +143,6 @@ class Bundle:
     order: tuple[tuple[int, int], ...]
     floor_us: float | None
     samples: pl.LazyFrame
-    counted_rows: dict[int, pl.DataFrame] = field(default_factory=dict, compare=False, repr=False)
-    """By cell; `counted` fills it when it is first asked."""
 
     @property
     def name(self) -> str:
@@ -177,12 +176,15 @@ class Bundle:
         deadline_ms = self.plan.get("deadline_ms")
         return cell.interval_ms if deadline_ms is None else int(deadline_ms)
 
-    def keyed(self) -> pl.LazyFrame:
-        """Every row with `cell`, the cell's index, in place of its four columns; null where the plan lacks it."""
-        columns = {key: [getattr(cell, key) for cell in self.cells] for key in CELL_KEY}
-        schema = {**{key: SAMPLE_COLUMNS[key] for key in CELL_KEY}, "cell": pl.Int64()}
-        cells = pl.LazyFrame({**columns, "cell": [cell.index for cell in self.cells]}, schema=schema)
-        return self.samples.join(cells, on=list(CELL_KEY), how="left").drop(CELL_KEY)
+    @cached_property
+    def rows(self) -> Rows:
+        """The samples, read when first asked for and kept."""
+        cells = {cell.index: tuple(getattr(cell, key) for key in CELL_KEY) for cell in self.cells}
+        return rows.read(self.samples, cells)
+
+    def counted(self, cell: Cell) -> pl.DataFrame:
+        """Rows of the cell's counted repetitions, as `Rows` has them: without warm-up, with duplicate answers."""
+        return self.rows.of(cell.index, {r.repetition for r in self.repetitions if r.counted and r.cell == cell.index})
 
 
 def read(folder: Path) -> Bundle:

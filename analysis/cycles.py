@@ -7,17 +7,36 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from analysis import counted, distribution
+from analysis import distribution
 from analysis.bundle import Bundle, Cell
 from analysis.distribution import Distribution, Floats, Integers
 
-METRICS = ("T", "R", "O", "T_intended")
-"""`T_intended` runs from the time planned, so that a sender that falls behind cannot hide it (coordinated omission:
-Tene 2013, "How not to measure latency")."""
-
-TIMES = ("intended_ns", "received_ns")
-
 MISSING = np.iinfo(np.int64).min
+
+RECEIVED_NS = pl.when(pl.col("t_us").is_not_null()).then(pl.col("received_ns"))
+"""Word of a board's failure is received, but is no answer."""
+
+LATENCIES_US = {
+    "T": pl.col("t_us"),
+    "R": pl.col("r_us"),
+    "O": pl.col("o_us"),
+    "T_intended": (RECEIVED_NS - pl.col("intended_ns") + 500) // 1000,
+}
+"""Whole µs of each metric; null where there was no answer.
+
+`T_intended` runs from the time planned, so that a sender that falls behind cannot hide it (coordinated omission:
+Tene 2013, "How not to measure latency").
+"""
+METRICS = tuple(LATENCIES_US)
+
+
+@dataclass(frozen=True)
+class Misses:
+    """Cycles without an answer `deadline_ms` after their intended time, and the most of them in a row."""
+
+    deadline_ms: int
+    count: int
+    longest_burst: int
 
 
 @dataclass(frozen=True)
@@ -33,14 +52,9 @@ class Outcomes:
     lost_burst: Integers
     missed_burst: Integers
 
-
-@dataclass(frozen=True)
-class Misses:
-    """Cycles without an answer `deadline_ms` after their intended time, and the most of them in a row."""
-
-    deadline_ms: int
-    count: int
-    longest_burst: int
+    def misses(self, deadline_ms: int) -> Misses:
+        """All of them together."""
+        return Misses(deadline_ms, int(self.missed.sum()), int(np.max(self.missed_burst, initial=0)))
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,6 @@ class Cycles:
     """
 
     repetition: Integers
-    intended_ns: Integers
     received_ns: Integers
     latencies_us: dict[str, Integers]
     rows: dict[str, int]
@@ -115,11 +128,6 @@ class Cycles:
         counts = [np.add.reduceat(flags.astype(np.int64), starts) for flags in (lost, missed)]
         return Outcomes(sizes, *counts, *(self._bursts(flags, starts) for flags in (lost, missed)))
 
-    def misses(self, deadline_ms: int) -> Misses:
-        """Cycles answered later than `deadline_ms` after the intended time, or never."""
-        outcomes = self.outcomes(deadline_ms)
-        return Misses(deadline_ms, int(outcomes.missed.sum()), int(np.max(outcomes.missed_burst, initial=0)))
-
     def _bursts(self, flags: npt.NDArray[np.bool_], starts: Integers) -> Integers:
         """(R,): the longest run of true in each cluster; none reaches across two repetitions."""
         before = np.concatenate([[False], flags[:-1] & (self.repetition[1:] == self.repetition[:-1])])
@@ -138,42 +146,17 @@ class Cycles:
 
 def read(bundle: Bundle, cell: Cell) -> Cycles:
     """Every cycle of the cell's counted repetitions, without warm-up."""
-    rows = (
-        counted.rows(bundle, cell)
-        .lazy()
-        .select("repetition", "sequence", **_times(), **_latencies(), status=pl.col("status").cast(pl.Categorical))
-        .collect(engine="streaming")
-    )
-    statuses = dict(rows["status"].cast(pl.String).value_counts().iter_rows())
-    if "duplicate" in statuses:
-        rows = rows.filter(pl.col("status").cast(pl.String) != "duplicate")
-    cycles = _in_order(rows.drop("status"))
-    columns = {name: cycles[name].cast(pl.Int64).fill_null(MISSING).to_numpy() for name in (*TIMES, *METRICS)}
-    return Cycles(
-        repetition=cycles["repetition"].cast(pl.Int64).to_numpy(),
-        intended_ns=columns.pop("intended_ns"),
-        received_ns=columns.pop("received_ns"),
-        latencies_us=columns,
-        rows=statuses,
-    )
+    rows = bundle.counted(cell)
+    statuses = dict(rows["status"].value_counts().iter_rows())
+    latencies = in_order(rows).select("repetition", received_ns=RECEIVED_NS, **LATENCIES_US)
+    columns = {name: latencies[name].cast(pl.Int64).fill_null(MISSING).to_numpy() for name in latencies.columns}
+    return Cycles(columns.pop("repetition"), columns.pop("received_ns"), columns, statuses)
 
 
-def _times() -> dict[str, pl.Expr]:
-    """The times in ns; word of a board's failure is received, but is no answer."""
-    return {
-        "intended_ns": pl.col("intended_ns"),
-        "received_ns": pl.when(pl.col("t_us").is_not_null()).then(pl.col("received_ns")),
-    }
-
-
-def _latencies() -> dict[str, pl.Expr]:
-    """Whole µs of each metric; null where there was no answer."""
-    from_intended = (_times()["received_ns"] - pl.col("intended_ns") + 500) // 1000
-    return {"T": pl.col("t_us"), "R": pl.col("r_us"), "O": pl.col("o_us"), "T_intended": from_intended}
-
-
-def _in_order(rows: pl.DataFrame) -> pl.DataFrame:
-    """By repetition and sequence, as they mostly are already."""
+def in_order(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row a cycle, by repetition and sequence, as they mostly are already."""
+    if (again := rows["status"] == "duplicate").any():
+        rows = rows.filter(~again)
     step = rows.select("repetition", "sequence").select(pl.all().diff())
     ordered = (step["repetition"] > 0) | ((step["repetition"] == 0) & (step["sequence"] > 0))
     return rows if ordered.all() else rows.sort("repetition", "sequence")

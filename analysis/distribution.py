@@ -104,25 +104,45 @@ class Distribution:
         n = (weights * (self.answered + self.lost)).sum(axis=1)
         position = (n - 1) * q
         rank = np.floor(position).astype(np.int64)
-        low = self._order_statistics(rank, weights)
-        high = self._order_statistics(np.minimum(rank + 1, n - 1), weights)
+        at, values = self._order_statistics(rank, weights, None)
+        _, following = self._order_statistics(np.minimum(rank + 1, n - 1), weights, at)
         part = position - rank
         with np.errstate(invalid="ignore"):
-            return np.where(np.isinf(high), np.where(part > 0, high, low), low + (high - low) * part)
+            between = values + (following - values) * part
+            return np.where(np.isinf(following), np.where(part > 0, following, values), between)
 
-    def _order_statistics(self, rank: Integers, weights: Integers) -> Floats:
-        """(B,): the value that `rank` (B,) others precede; a binary search over the values, for all B at once."""
-        lost = rank >= (weights * self.answered).sum(axis=1)
+    def _order_statistics(self, rank: Integers, weights: Integers, least: Integers | None) -> tuple[Integers, Floats]:
+        """(B,) each: the value that `rank` (B,) others precede and where it is in `values_us`, at `least` (B,) or on.
+
+        A binary search over the values, for all B at once.
+        """
+        counts = weights * self.answered
+        lost = rank >= counts.sum(axis=1)
         if lost.all():
-            return np.full(len(rank), np.inf)
-        low = np.zeros(len(rank), dtype=np.int64)
-        high = np.full(len(rank), len(self.values_us) - 1)
+            return np.zeros(len(rank), dtype=np.int64), np.full(len(rank), np.inf)
+        low, high = self._between((rank[~lost] + 1) / counts[~lost].sum(axis=1))
+        lows = np.full(len(rank), low) if least is None else np.maximum(least, low)
+        highs = np.maximum(high, lows)
         by_repetition = np.ascontiguousarray(weights.T)
-        while np.any(low < high):
-            middle = (low + high) // 2
-            enough = (by_repetition * self.cumulative[:, middle]).sum(axis=0) > rank
-            low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-        return np.where(lost, np.inf, self.values_us[np.minimum(low, len(self.values_us) - 1)])
+        middles = lows  # mostly the very answer, where `least` is the rank before
+        while len(open_ := np.flatnonzero(lows < highs)):
+            middle = middles[open_]
+            enough = (by_repetition[:, open_] * self.cumulative[:, middle]).sum(axis=0) > rank[open_]
+            lows[open_] = np.where(enough, lows[open_], middle + 1)
+            highs[open_] = np.where(enough, middle, highs[open_])
+            middles = (lows + highs) // 2
+        return lows, np.where(lost, np.inf, self.values_us[lows])
+
+    def _between(self, shares: Floats) -> tuple[int, int]:
+        """The first and the last place in `values_us` where a mixture of repetitions can reach one of these shares.
+
+        A mixture's quantile lies between the least and the greatest of its parts.
+        """
+        some = np.flatnonzero(self.answered)
+        least, most = (1 - 1e-9) * shares.min(), (1 + 1e-9) * shares.max()
+        lows = [np.searchsorted(self.cumulative[i], math.floor(least * self.answered[i])) for i in some]
+        highs = [np.searchsorted(self.cumulative[i], math.ceil(most * self.answered[i])) for i in some]
+        return int(min(lows)), min(int(max(highs)), len(self.values_us) - 1)
 
 
 def weighted_means(sums: Integers, counts: Integers, weights: Integers) -> Floats:

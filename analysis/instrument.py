@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How late the instrument itself was, and its floor: the line that stands under every table of latencies."""
 
-import polars as pl
+import numpy as np
 
 from analysis.bundle import Bundle
 from analysis.findings import rough
@@ -22,17 +22,10 @@ def line(bundle: Bundle) -> str:
 
 
 def _lateness(bundle: Bundle) -> str:
-    rows = bundle.samples.filter(~pl.col("warmup"))
-    if bundle.status != "complete" or not all(r.counted for r in bundle.repetitions):
-        counted = [(r.cell, r.repetition) for r in bundle.repetitions if r.counted]
-        keys = pl.LazyFrame(counted, schema={"cell": pl.Int64, "repetition": pl.Int64}, orient="row")
-        rows = bundle.keyed().filter(~pl.col("warmup")).join(keys, on=["cell", "repetition"], how="semi")
-    late_us = ((pl.col("sent_ns") - pl.col("intended_ns")) // 1000).cast(pl.Int32, strict=False)
-    found = rows.select(
-        p99=late_us.quantile(0.99, "higher"), late=(late_us > LATE_US).mean(), sent=late_us.count()
-    ).collect(engine="streaming")
-    p99, late, sent = found.row(0)
-    if not sent:
+    frames = [bundle.counted(cell).select("late_us").drop_nulls() for cell in bundle.cells]
+    late_us = np.concatenate([np.zeros(0, dtype=np.int32), *(frame["late_us"].to_numpy() for frame in frames)])
+    if not len(late_us):
         return ""
+    p99, late = np.quantile(late_us, 0.99, method="higher"), np.mean(late_us > LATE_US)
     share = f"{100 * late:.2g} % later than {LATE_US / 1000:g} ms"
-    return f"99 % of the sends left within {rough(p99)} ms of their time, {share}"
+    return f"99 % of the sends left within {rough(float(p99))} ms of their time, {share}"

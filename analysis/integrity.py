@@ -6,13 +6,13 @@ Statistics are refused where it does not (`BundleError`); `verify` lists every f
 
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from analysis.bundle import CELL_KEY, Bundle, BundleError, Repetition
+from analysis.bundle import Bundle, BundleError, Repetition
+from analysis.rows import CELL_KEY, NOWHERE, STATUSES, Integers, Rows, conditions
 
-STATUSES = ("ok", "late", "lost", "duplicate")
-SILENT = ("no answer", "not sent")
-"""Causes of a loss after which nothing was received; word of a board's failure is received, and is a loss too."""
 COUNTED = ("offered", "ok", "late", "lost", "duplicate")
 
 
@@ -52,18 +52,9 @@ def _plan(bundle: Bundle) -> Iterator[str]:
 
 def _rows(bundle: Bundle) -> Iterator[str]:
     """What must hold in every row."""
-    status, answered = pl.col("status"), pl.col("status").is_in(["ok", "late", "duplicate"])
-    t_us, r_us, o_us = pl.col("t_us"), pl.col("r_us"), pl.col("o_us")
-    unexplained = pl.col("received_ns").is_not_null() & pl.col("cause").is_in(SILENT)
-    elapsed_ns = pl.col("received_ns") - pl.col("sent_ns")
-    broken = {
-        f"status is not one of {', '.join(STATUSES)}": ~status.is_in(STATUSES).fill_null(value=False),
-        "O is not T − R": ~o_us.eq_missing(t_us - r_us),
-        "T is not received − sent": (1000 * t_us - elapsed_ns).abs() > 1000,
-        "an answer without T": answered & t_us.is_null(),
-        "a lost cycle with an answer": (status == "lost") & (t_us.is_not_null() | unexplained),
-        "a negative latency": (t_us < 0) | (r_us < 0),
-    }
+    if bundle.rows.frame["holds"].all():
+        return
+    broken = conditions()
     counts = bundle.samples.select(value.sum().alias(name) for name, value in broken.items())
     for name, count in counts.collect(engine="streaming").to_dicts()[0].items():
         if count:
@@ -73,13 +64,14 @@ def _rows(bundle: Bundle) -> Iterator[str]:
 
 def _repetitions(bundle: Bundle) -> Iterator[str]:
     """Each repetition of bundle.json against its rows, and no rows of a repetition that bundle.json does not know."""
-    own = _counts(bundle)
+    own = _counts(bundle.rows)
     for repetition in bundle.repetitions:
         found = own.pop((repetition.cell, repetition.repetition), dict.fromkeys((*COUNTED, "cycles"), 0))
         yield from _repetition(repetition, found)
     if own and bundle.status == "complete":
-        cell, number = min(own, key=lambda key: (key[0] is None, key))
-        yield f"samples.parquet: rows of cell {cell}, repetition {number}, which bundle.json does not list"
+        cell, number = min(own)
+        named = "a cell that the plan does not have" if cell == NOWHERE else f"cell {cell}"
+        yield f"samples.parquet: rows of {named}, repetition {number}, which bundle.json does not list"
 
 
 def _repetition(repetition: Repetition, found: dict[str, int]) -> Iterator[str]:
@@ -96,21 +88,36 @@ def _repetition(repetition: Repetition, found: dict[str, int]) -> Iterator[str]:
             yield f"{repetition.label}: bundle.json counts {counts[name]} {name}, samples.parquet {found[name]}"
 
 
-def _counts(bundle: Bundle) -> dict[tuple[int | None, int], dict[str, int]]:
-    """By cell (none where the plan does not have it) and repetition: rows by status, without warm-up, and cycles."""
-    status = pl.col("status")
-    rows = (
-        bundle.keyed()
-        .filter(~pl.col("warmup"))
-        .group_by("cell", "repetition")
-        .agg(
-            *((status == name).sum().alias(name) for name in STATUSES),
-            (status != "duplicate").sum().alias("offered"),
-            pl.col("sequence").n_unique().alias("cycles"),
-        )
-        .collect(engine="streaming")
-    )
-    return {(row.pop("cell"), row.pop("repetition")): row for row in rows.to_dicts()}
+def _counts(rows: Rows) -> dict[tuple[int, int], dict[str, int]]:
+    """By cell and repetition: rows by status, without warm-up, and cycles."""
+    status, sequence = rows.frame["status"], rows.frame["sequence"].to_numpy()
+    slices = {name: _sums((status == name).fill_null(value=False).to_numpy(), rows.starts) for name in STATUSES}
+    higher, lower = (_sums(_against_former(sequence, rows.starts, how), rows.starts) for how in (np.greater, np.less))
+    parts: dict[tuple[int, int], list[int]] = {}
+    for at in np.flatnonzero(~rows.warmup).tolist():
+        parts.setdefault((int(rows.cell[at]), int(rows.repetition[at])), []).append(at)
+    found = {}
+    for key, own in parts.items():
+        counts = {name: int(slices[name][own].sum()) for name in STATUSES}
+        if len(own) == 1 and not lower[own[0]]:
+            cycles = 1 + int(higher[own[0]])
+        else:
+            cycles = len(np.unique(np.concatenate([sequence[rows.starts[at] : rows.ends[at]] for at in own])))
+        found[key] = counts | {"offered": sum(counts.values()) - counts["duplicate"], "cycles": cycles}
+    return found
+
+
+def _against_former(values: Integers, starts: Integers, how: np.ufunc) -> npt.NDArray[np.bool_]:
+    """Of each value, whether it is so against the one before it in its slice; of a slice's first, not."""
+    found = np.zeros(len(values), dtype=np.bool_)
+    found[1:] = how(values[1:], values[:-1])
+    found[starts] = False
+    return found
+
+
+def _sums(flags: npt.NDArray[np.bool_], starts: Integers) -> Integers:
+    """How many are set in each slice."""
+    return np.add.reduceat(flags, starts, dtype=np.int64) if len(starts) else np.zeros(0, dtype=np.int64)
 
 
 def _place(row: dict[str, object]) -> str:

@@ -121,7 +121,6 @@ def drawn(own: Cycles, size: int, rng: np.random.Generator) -> Cycles:
     return replace(
         own,
         repetition=np.repeat(np.arange(1, size + 1), [len(part) for part in picked]),
-        intended_ns=own.intended_ns[at],
         received_ns=own.received_ns[at],
         latencies_us={metric: values[at] for metric, values in own.latencies_us.items()},
     )

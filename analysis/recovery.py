@@ -20,9 +20,10 @@ import polars as pl
 from scipy import stats
 
 from analysis import bootstrap, labels, medians, sequential
-from analysis.bundle import CELL_KEY, Bundle, Cell, Fault, Repetition
+from analysis.bundle import Bundle, Cell, Fault, Repetition
 from analysis.distribution import Distribution, Floats, Integers, of_values
 from analysis.estimate import Estimate
+from analysis.rows import CELL_KEY
 
 UNBROKEN = 10
 """Answered cycles in a row after which the loop counts as recovered."""

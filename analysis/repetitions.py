@@ -112,17 +112,13 @@ def _state(repetition: Repetition) -> str:
 
 def _aside(bundle: Bundle, quantity: Quantity) -> dict[tuple[int, int], float]:
     """By cell and repetition, the value of those that no statistic counts, a lost cycle behind every answer."""
-    others = [(r.cell, r.repetition) for r in bundle.repetitions if not r.counted and r.counts["offered"]]
-    if not others or quantity.metric == RECOVERY:
-        return {}
-    column = pl.col(f"{quantity.metric.lower()}_us").cast(pl.Float64).fill_null(math.inf)
-    keys = pl.LazyFrame(others, schema={"cell": pl.Int64, "repetition": pl.Int64}, orient="row")
-    rows = (
-        bundle.keyed()
-        .filter(~pl.col("warmup"), pl.col("status") != "duplicate")
-        .join(keys, on=["cell", "repetition"], how="semi")
-        .group_by("cell", "repetition")
-        .agg(column.quantile(PERCENTILES[quantity.statistic], "higher"))
-        .collect()
-    )
-    return {(cell, repetition): value for cell, repetition, value in rows.iter_rows()}
+    found: dict[tuple[int, int], float] = {}
+    if quantity.metric == RECOVERY:
+        return found
+    for own in (r for r in bundle.repetitions if not r.counted and r.counts["offered"]):
+        rows = bundle.rows.of(own.cell, {own.repetition}).filter(pl.col("status") != "duplicate")
+        values = rows[f"{quantity.metric.lower()}_us"].cast(pl.Float64).fill_null(math.inf)
+        value = values.quantile(PERCENTILES[quantity.statistic], "higher")
+        if value is not None:
+            found[own.cell, own.repetition] = value
+    return found

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis import compare, headline
-from analysis.bundle import CELL_KEY, Bundle, BundleError, Cell
+from analysis.bundle import Bundle, BundleError, Cell
 from analysis.compare import SAME, UNKNOWN, Claim
 from analysis.headline import Question
+from analysis.rows import CELL_KEY
 from analysis.selection import Selection
 
 YES, NO, OPEN = "reproduced", "contradicted", "cannot tell"

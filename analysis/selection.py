@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.bundle import CELL_KEY, Bundle, BundleError, Cell
+from analysis.bundle import Bundle, BundleError, Cell
+from analysis.rows import CELL_KEY
 
 
 @dataclass(frozen=True)

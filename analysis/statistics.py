@@ -86,15 +86,16 @@ def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
         estimates[RECOVERY] = {"p50": recovery.median(recovery.times_us(recoveries), confidence)}
     ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
     deadline_ms = bundle.deadline_ms(cell)
+    outcomes = own.outcomes(deadline_ms)
     return CellSummary(
         cell=cell,
         repetitions=repetitions,
         counts=Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered()),
-        misses=own.misses(deadline_ms),
+        misses=outcomes.misses(deadline_ms),
         distributions=distributions,
         estimates=estimates,
         cut=cut,
-        outcomes=_outcomes(own.outcomes(deadline_ms), seed, confidence),
+        outcomes=_outcomes(outcomes, seed, confidence),
         ramps=own.ramps("T"),
     )
 

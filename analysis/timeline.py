@@ -78,15 +78,13 @@ def services(timelines: Sequence[Series]) -> list[str]:
 def _of_cell(
     bundle: Bundle, cell: Cell, own: Mapping[int, Repetition], causes: Mapping[int, pl.DataFrame], slices: int
 ) -> Iterator[Series]:
-    ordered = cycles.read(bundle, cell)
-    ends = np.flatnonzero(np.diff(ordered.repetition)) + 1
-    for at in np.split(np.arange(len(ordered.repetition)), ends):
-        if not len(at):
+    for _, repetition in sorted(own.items()):
+        rows = cycles.in_order(bundle.rows.of(cell.index, {repetition.repetition}))
+        if rows.is_empty():
             continue
-        repetition = own[int(ordered.repetition[at[0]])]
-        start_ns = int(ordered.intended_ns[at[0]])
-        t_us = ordered.latencies_us["T"][at]
-        due_us = (ordered.intended_ns[at] - start_ns) // 1000
+        t_us = rows["t_us"].cast(pl.Int64).fill_null(cycles.MISSING).to_numpy()
+        start_ns = int(rows["intended_ns"][0])
+        due_us = (rows["intended_ns"].to_numpy() - start_ns) // 1000
         shown = _slowest(t_us, slices)
         series = _series(causes[repetition.order], start_ns) if repetition.order in causes else {}
         yield {
