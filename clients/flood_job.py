@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clients.flood_client import SMALLEST_PAYLOAD, FloodClient, Session, SlowConsumer, Tally, Traffic
+from clients.stalls import Stalls
 from clients.way import Way
 
 MOMENT_S = 0.25
@@ -121,6 +122,7 @@ class Flood:
         self._start_ns = 0
         self._start_cpu_s = 0.0
         self._flooding = False
+        self._stalls = Stalls()
         self._traffic = Traffic(
             job.payload_bytes, job.qos, job.saturate, None if job.rate is None else self._intended_ns
         )
@@ -134,10 +136,12 @@ class Flood:
         self._begin()
         load = asyncio.create_task(self._load(patience_s))
         stopped = asyncio.create_task(self._end.wait())
+        watching = asyncio.create_task(self._stalls.watch())
         await asyncio.wait({load, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        self._stalls.look()
         self._freeze()
         elapsed_s, cpu_s = time.monotonic() - self._start_ns / 1e9, time.process_time() - self._start_cpu_s
-        for task in (load, stopped, *self._tasks):
+        for task in (load, stopped, watching, *self._tasks):
             task.cancel()
         outcome, *_ = await asyncio.gather(load, *self._tasks, return_exceptions=True)
         await self._drain()
@@ -172,6 +176,7 @@ class Flood:
     def _begin(self) -> None:
         """Count time and CPU from here."""
         self._start_ns, self._start_cpu_s = time.monotonic_ns(), time.process_time()
+        self._stalls.begin()
 
     async def _reach_broker(self, patience_s: float) -> None:
         """Ask until the broker answers: that of this repetition may still be starting."""
@@ -399,6 +404,7 @@ class Flood:
             "disconnects": tally.disconnects,
             "slow_consumers_cut_off": sum(consumer.cut_off for consumer in self._slow),
             "rounds": self._rounds, "elapsed_s": round(elapsed_s, 6), "cpu_s": round(cpu_s, 6),
+            "stalled_s": round(self._stalls.total_s, 6),
             "lateness_us": tally.lateness.record(), "latency_us": tally.latency.record(),
         }  # fmt: skip
 

@@ -17,6 +17,10 @@ from experiments.registry import Registry
 REGISTRY: Registry[type[Contention]] = Registry(__name__)
 
 
+A_TENTH = 0.1
+"""Of a repetition a contention may have been frozen or starved; beyond it, it did not disturb all of it."""
+
+
 @dataclass(frozen=True)
 class Second:
     """About a second of a repetition: how long it was, what the contention used in it, and what nobody did."""

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any
 
-from experiments.contentions import Achieved, Contention
+from experiments.contentions import A_TENTH, Achieved, Contention
 from experiments.errors import BadInputError
 
 CLIENTS = 200
@@ -68,12 +68,14 @@ class Flood(Contention):
         return {"run": run, **_CALIBRATED, "rate": round(capacity * int(self.level[:-1]) / 100, 1)}
 
     def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
-        """Every client connected, and the rate reached."""
+        """Every client connected, the rate reached, and the flooder at work all the time, by its own account."""
         told, asked = achieved.told, asked or {}
         if told.get("failed_connects"):
             return f"{told['failed_connects']} clients of the flood could not connect"
         if told.get("disconnects"):
             return f"the broker dropped {told['disconnects']} clients of the flood"
+        if told.get("stalled_s", 0.0) > A_TENTH * told["elapsed_s"]:
+            return f"the flooder stood still for {told['stalled_s']:.1f} of {told['elapsed_s']:.1f} s"
         rate = asked.get("rate")
         reached = told["sent"] / max(told["elapsed_s"], 1e-9)
         if rate and reached < KEPT * rate:

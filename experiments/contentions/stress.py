@@ -6,15 +6,11 @@ from __future__ import annotations
 import shutil
 from typing import Any, ClassVar
 
-from experiments.contentions import Achieved, Contention, Second
+from experiments.contentions import A_TENTH, Achieved, Contention, Second
 from experiments.errors import BadInputError
 
 HALF = 0.5
 """A contention for CPU that got less than this part of what was free did not disturb as asked."""
-
-
-A_TENTH = 0.1
-"""Of the seconds of a repetition may be such; a stressor that was frozen for longer did not disturb all of it."""
 
 
 class Stress(Contention):

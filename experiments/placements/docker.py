@@ -237,7 +237,7 @@ class DockerStand(Stand):
         self._touched.clear()
         for container in self._containers():
             if container.labels["com.docker.compose.service"] not in kept:
-                container.remove(force=True)
+                container.remove(force=True, v=True)
         self._put_budgets_back()  # as long as this observer knows of them: it may be made anew as well
         self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
         self._attach()
@@ -362,7 +362,7 @@ class DockerStand(Stand):
         if "observer" not in self._channels:
             return
         others = [each for each in self._containers() if each.labels["com.docker.compose.service"] != "observer"]
-        tidy.each([("container", functools.partial(container.remove, force=True)) for container in others])
+        tidy.each([("container", functools.partial(container.remove, force=True, v=True)) for container in others])
         self._put_budgets_back()
 
     def _put_budgets_back(self) -> None:
@@ -471,7 +471,7 @@ def may_raise_rtprio(client: docker.DockerClient, project: str) -> bool:
     except docker.errors.APIError:
         return False
     finally:
-        trial.remove(force=True)
+        trial.remove(force=True, v=True)
     return True
 
 

@@ -36,7 +36,7 @@ def fill(client: docker.DockerClient, project: str, labels: dict[str, str], imag
     try:
         carrier.put_archive(FOLDER, archive(issued))
     finally:
-        carrier.remove(force=True)
+        carrier.remove(force=True, v=True)
 
 
 def archive(issued: Path) -> bytes:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -146,6 +147,19 @@ def test_the_published_flood_starts_over_until_it_is_stopped(flooder: Flooder) -
     assert done["connects"] > 4
     assert done["sent"] > 12
     assert done["dropped"] == 0
+
+
+@pytest.mark.parametrize(
+    "job", [{"messages": 3, "repeat": True}, {"messages": None, "saturate": True}, {"messages": None, "rate": 100.0}]
+)
+def test_a_flooder_that_was_frozen_says_for_how_long(flooder: Flooder, job: dict[str, Any]) -> None:
+    flooder.flood(clients=4, rampup_size=2, **job)
+    flooder.program.event("flooding")
+    flooder.program.process.send_signal(signal.SIGSTOP)
+    time.sleep(1)
+    flooder.program.process.send_signal(signal.SIGCONT)
+    done = flooder.stop()
+    assert 0.75 < done["stalled_s"] <= done["elapsed_s"]
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])

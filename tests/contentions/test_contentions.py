@@ -121,6 +121,7 @@ IN_FULL: list[tuple[str, str, Achieved]] = [
     ("cpu", "", stressed(12)), ("cpu", "", stressed(12, 2.0)), ("memory", "", stressed(5)), ("io", "", stressed(7)),
     ("io", "", stressed(7, 0.0)), ("flood", "50%", flooded()), ("flood", "50%", flooded(sent=1600)),
     ("flood", "published", flooded(sent=1)), ("flood", "saturate", flooded(sent=1)),
+    ("flood", "published", flooded(stalled_s=0.09)),
     ("slow-consumer", "", flooded(sent=500)), ("mqtt-stresser", "", stressed(4)),
 ]  # fmt: skip
 SHORT: list[tuple[str, str, Achieved, str]] = [
@@ -133,6 +134,8 @@ SHORT: list[tuple[str, str, Achieved, str]] = [
     ("flood", "50%", flooded(elapsed_s=2.0), "the flood sent 1000 of 2000 messages a second; ask for a lower FLOOD"),
     ("flood", "published", flooded(failed_connects=3), "3 clients of the flood could not connect"),
     ("flood", "saturate", flooded(disconnects=2), "the broker dropped 2 clients of the flood"),
+    ("flood", "published", flooded(stalled_s=0.4), "the flooder stood still for 0.4 of 1.0 s"),
+    ("flood", "saturate", flooded(stalled_s=0.11), "the flooder stood still for 0.1 of 1.0 s"),
     ("slow-consumer", "", flooded(sent=399), "the flood sent 399 of 500 messages a second; ask for a lower FLOOD"),
     ("slow-consumer", "", flooded(failed_connects=1), "1 clients of the flood could not connect"),
     ("mqtt-stresser", "", stressed(4, 0.0), "mqtt-stresser used no CPU at all; see logs/flooder.log"),
