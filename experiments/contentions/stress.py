@@ -31,8 +31,7 @@ class Stress(Contention):
             raise BadInputError(
                 "CONTENTION", self.kind, "stress is not installed on this host; install it, or PLACEMENT=docker"
             )
-        # Its workers outlive it where the runner is killed, and no container ends with them: a day is their bound.
-        return ["stress", "--timeout", "86400s"]
+        return ["stress"]
 
     def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
         """All workers must be there, and must have had the CPU."""

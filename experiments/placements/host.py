@@ -31,6 +31,7 @@ from experiments.plan import Conditions
 ROOT = Path(__file__).parents[2]
 _BROKER_STARTS_WITHIN_S = 30.0
 _CONFINED = Path(__file__).with_name("confined.py")
+_REAPER = Path(__file__).with_name("reaper.py")
 
 
 class _PipeChannel(Channel):
@@ -75,6 +76,7 @@ class HostStand(Stand):
         self._commands: dict[str, _Command] = {}
         # A child dies with the thread that started it (PR_SET_PDEATHSIG): one that lives as long as we do.
         self._starter = ThreadPoolExecutor(1, "starter")
+        self._reaper: subprocess.Popen[str] | None = None
         self._issued: tempfile.TemporaryDirectory[str] | None = None
         """This run's credentials, where SECURITY asks for some."""
         self._ports: tempfile.TemporaryDirectory[str] | None = None
@@ -259,6 +261,10 @@ class HostStand(Stand):
         """End every process we started."""
         for name in list(self._processes):
             self._stop(name)
+        if self._reaper is not None:
+            _close(self._reaper.stdin)
+            self._reaper.wait()
+            self._reaper = None
         self._channels.clear()
         if self._issued is not None:
             self._issued.cleanup()
@@ -297,8 +303,20 @@ class HostStand(Stand):
                     cwd=ROOT, stdin=pipe, stdout=pipe if piped else log, stderr=log, start_new_session=True,
                 )  # fmt: skip
 
-        self._processes[name] = self._starter.submit(start).result()
-        return self._processes[name]
+        self._processes[name] = process = self._starter.submit(start).result()
+        self._tell_reaper(f"+{process.pid}")
+        return process
+
+    def _tell_reaper(self, line: str) -> None:
+        """It outlives us, and ends what our services forked if nobody else does."""
+        if self._reaper is None:
+            self._reaper = subprocess.Popen(
+                [sys.executable, "-S", str(_REAPER)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                start_new_session=True, text=True, bufsize=1,
+            )  # fmt: skip
+        assert self._reaper.stdin is not None
+        with contextlib.suppress(OSError):  # somebody ended it: then nobody watches over us
+            self._reaper.stdin.write(f"{line}\n")
 
     def _stop(self, name: str) -> None:
         process = self._processes.pop(name, None)
@@ -312,11 +330,12 @@ class HostStand(Stand):
             process.wait()
         with contextlib.suppress(ProcessLookupError):  # its own children, e.g. a stressor's workers
             os.killpg(process.pid, signal.SIGKILL)
+        self._tell_reaper(f"-{process.pid}")
         for pipe in (process.stdin, process.stdout):
             _close(pipe)
 
 
-def _close(pipe: IO[bytes] | None) -> None:
+def _close(pipe: IO[Any] | None) -> None:
     try:
         if pipe is not None:
             pipe.close()

@@ -7,11 +7,12 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand import Runner, alive, check_bundle, children, eventually
+from stand import ROOT, Runner, alive, check_bundle, children, eventually
 
 from experiments import brokers, plan
 from experiments.brokers import amqtt
@@ -217,3 +218,29 @@ def test_what_a_service_started_ends_with_it(tmp_path: Path) -> None:
     worker = eventually(lambda: children(process.pid), "a worker")
     stand.down()
     eventually(lambda: not alive({process.pid, *worker}), "the end of both")
+
+
+RUNNER = """
+import pathlib, sys, time
+from experiments.placements.host import HostStand
+stand = HostStand()
+stand._folder = pathlib.Path(sys.argv[1])
+for name in ("stopped", "workers"):
+    stand._start(name, ["sh", "-c", "sleep 300 & exec sleep 300"], cpus=stand.host_cpus)
+stand._stop("stopped")
+print("up", flush=True)
+time.sleep(300)
+"""
+
+
+def test_what_a_service_started_ends_with_a_runner_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUNNER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    ours = eventually(lambda: found if len(found := children(process.pid)) >= 3 else None, "service, worker, reaper")
+    kill_9(process)
+    process.stdout.close()
+    eventually(lambda: not alive(ours), "the end of all, workers too")
