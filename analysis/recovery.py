@@ -28,6 +28,8 @@ from analysis.rows import CELL_KEY
 UNBROKEN = 10
 """Answered cycles in a row after which the loop counts as recovered."""
 
+FEW = 4
+"""Cells of which the sentence tells each; of more it would be a table without lines."""
 MISSING = np.iinfo(np.int64).min
 COLUMNS = (
     "order", "arm", "interval_ms", "qos", "repetition", "fault", "recovery_us", "watched_us", "lost", "late",
@@ -196,9 +198,24 @@ def _mean(counts: Sequence[int]) -> Estimate:
 
 
 def sentence(summaries: Sequence[Summary]) -> str:
-    """What a reader of one line takes away: of each cell what broke, the median, and the cycles lost."""
+    """What a reader of one line takes away: of few cells each one's median and losses, of many the extremes."""
     names = labels.of_cells([summary.cell for summary in summaries])
-    return " ".join(_sentence(summary, names[summary.cell.index]) for summary in summaries)
+    if len(summaries) <= FEW:
+        return " ".join(_sentence(summary, names[summary.cell.index]) for summary in summaries)
+    ordered = sorted(summaries, key=lambda summary: summary.median.value_us)
+    back = [summary for summary in ordered if math.isfinite(summary.median.value_us)]
+    never = [names[summary.cell.index] for summary in ordered if math.isinf(summary.median.value_us)]
+    words = ["The loop answers again"] if back else []
+    if back:
+        first, last = (f"{names[s.cell.index]} ({_told(s.median)})" for s in (back[0], back[-1]))
+        words.append(f"soonest after {first}, latest after {last}{';' if never else '.'}")
+    if never:
+        words.append(f"{'in half of the repetitions or more never' if back else 'It never answers again'} after")
+        words.append(f"{', '.join(never)}.")
+    most = max(summaries, key=lambda summary: summary.lost.value_us)
+    if most.lost.value_us:
+        words.append(f"Most cycles were lost after {names[most.cell.index]}: {most.lost.value_us:.1f} a repetition.")
+    return " ".join(words)
 
 
 def _sentence(summary: Summary, name: str) -> str:

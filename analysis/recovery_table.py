@@ -2,14 +2,14 @@
 """The table of recoveries: a row a cell, its fault, how long the loop was without answers and what that cost."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from analysis.estimate import Estimate
 from analysis.recovery import UNBROKEN, Summary
-from analysis.tables import Grid, milliseconds
+from analysis.tables import Grid, milliseconds, without
 
 
-def table(summaries: Iterable[Summary]) -> Grid:
+def table(summaries: Collection[Summary]) -> Grid:
     """A row a cell: recovery in ms, and cycles a repetition."""
     header = (
         "arm", "interval", "QoS", "session", "fault", "repetitions", "recovery, ms", "fastest", "slowest", "never",
@@ -33,7 +33,8 @@ def table(summaries: Iterable[Summary]) -> Grid:
         for s in summaries
     )
     title = f"Recovery: from the fault to the first answer of {UNBROKEN} in a row, and cycles a repetition"
-    return Grid(title, header, 5, rows)
+    grid = Grid(title, header, 5, rows)
+    return without(grid, ["arm"]) if all(s.cell.arm in {"", s.fault} for s in summaries) else grid
 
 
 def _extremes(summary: Summary) -> tuple[str, str]:

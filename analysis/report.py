@@ -144,6 +144,7 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> 
     parts = [
         f'<p class="sentence">{_text(found.sentence)}</p>',
         _sureness(found),
+        grid(recovery_table.table(recoveries)) if (recoveries := recovery.of(bundle)) else "",
         "".join(map(strips.forest, shown)),
         strips.levels(named, metric),
         strips.in_order(order),
@@ -153,7 +154,7 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> 
 
 
 def _recovery(bundle: Bundle) -> str:
-    """What each fault cost, as a sentence, a table and a picture; nothing where nothing broke."""
+    """What each fault cost, cycle by cycle, as a picture; nothing where nothing broke."""
     found = recovery.of(bundle)
     if not found:
         return ""
@@ -164,7 +165,7 @@ def _recovery(bundle: Bundle) -> str:
         "Recovery ends with the answer of the first cycle that begins ten answered ones in a row; its resolution is "
         "the interval. A repetition that never recovered ranks behind all others. Per repetition: recovery.csv."
     )
-    return section("recovery", "After the fault", f"<p>{words}</p>{image}{grid(recovery_table.table(found))}{note}")
+    return section("recovery", "After the fault", f"<p>{words}</p>{image}{note}")
 
 
 def _sureness(found: Answer) -> str:

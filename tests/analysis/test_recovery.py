@@ -310,3 +310,17 @@ def test_a_false_alarm_is_rare() -> None:
         ((result,),) = inference.judge([sides], (seed,))
         alarms += result.sure
     assert alarms / 200 <= 0.05
+
+
+def test_of_many_cells_the_sentence_tells_the_extremes_and_the_table_each(tmp_path: Path) -> None:
+    outages_ms = {"disk:full": 50, "broker:kill": 200, "pi:kill": 300, "pi:freeze:1s": 400, "serial:garbage": 60_000}
+    cells = [replace(KILLED, arm=fault, fault=fault, outage_ms=ms) for fault, ms in outages_ms.items()]
+    bundle = bundle_of(tmp_path, *cells, repetitions=3)
+    words = recovery.sentence(recovery.of(bundle))
+    assert words.startswith("The loop answers again soonest after disk:full (")
+    assert ", latest after pi:freeze:1s (" in words
+    assert "in half of the repetitions or more never after serial:garbage." in words
+    assert "Most cycles were lost after serial:garbage: 50.0 a repetition." in words
+    found = recovery_table.table(recovery.of(bundle))
+    assert "arm" not in found.header, "it says nothing that the fault does not"
+    assert [row[3] for row in found.rows] == list(outages_ms)

@@ -250,24 +250,32 @@ from amqtt.broker import Broker
 from amqtt.scripts.broker_script import main
 ours = Broker.add_subscription
 async def stingy(broker, subscription, session):
-    return await ours(broker, (subscription[0], min(1, subscription[1])), session)
+    topic, qos = subscription
+    return await ours(broker, (topic, min(1, qos) if "/HOP" in topic else qos), session)
 Broker.add_subscription = stingy
 main()
 """
 
 
-def test_a_broker_that_grants_a_lower_qos_is_caught(
-    run_here: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("hop", "told"),
+    [
+        ("answer", "the broker grants QoS 1 where 2 was asked for; choose a lower QOS"),
+        ("request", "broker: qos of requests, answers should be 2, 2 but reads [(1, 2)]; "),
+    ],
+)
+def test_a_broker_that_grants_a_lower_qos_on_either_hop_is_caught(
+    run_here: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hop: str, told: str
 ) -> None:
     program, ours = tmp_path / "stingy.py", Amqtt.host_command
-    program.write_text(GRANTS_QOS_1)
+    program.write_text(GRANTS_QOS_1.replace("HOP", hop))
 
     def stingy(*arguments: Any, **options: Any) -> list[str]:
         return [sys.executable, str(program), *ours(*arguments, **options)[1:]]
 
     monkeypatch.setattr(Amqtt, "host_command", stingy)
     done = run_here("0", *HOST, "BROKER=amqtt", "QOS=2")
-    done.check_refused("the broker grants QoS 1 where 2 was asked for; choose a lower QOS")
+    done.check_refused(told)
 
 
 ANSWERS_TWICE = """
