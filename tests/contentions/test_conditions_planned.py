@@ -130,9 +130,10 @@ def test_a_study_plans_all_its_arms_and_they_differ_in_nothing_but_what_is_swept
     assert len({tuple((cell.interval_ms, cell.qos, cell.qos_answer) for cell in cells) for cells in by_arm}) == 1
     assert len({str(cell.conditions.contention) for cell in planned.cells}) == 1
     swept = {
-        (str(cell.conditions.record()), str(cell.conditions.board), str(cell.conditions.fault), cell.placement)
+        (str(cell.conditions.record()), str(cell.conditions.board), str(cell.conditions.fault), cell.conditions.session,
+         cell.placement)
         for cell in planned.cells
-    }
+    }  # fmt: skip
     assert len(swept) == len(data.arms)
     assert set(next(iter(data.arms.values()))) == {variable for arm in data.arms.values() for variable in arm}
 
