@@ -19,6 +19,8 @@ import docker.errors
 
 from experiments import ssh
 
+GONE = "the engine does not answer any more; start it again (`make engine`), then `make clean` removes what is left"
+
 NO_PERMISSION = "the engine is there but you may not use it"
 JOIN_GROUP = "join group docker (sudo usermod -aG docker $USER, then log in again)"
 INSTALL = "`make engine` (Debian, Ubuntu), or install Docker's Compose and Buildx plugins"

@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
 from experiments.brokers import Broker
 from experiments.credentials import OPEN, Protection
+from experiments.errors import StandError
 
 _CONFIGURATIONS = Path(__file__).parents[2] / "compose" / "broker"
 
@@ -53,9 +55,16 @@ def protected(configuration: str, protection: Protection) -> str:
 
 
 def _hand_over(protection: Protection) -> None:
-    """Give the broker's files to the user that Mosquitto, started by root, becomes before it reads them."""
+    """Give the broker's files to the user that Mosquitto, started by root, becomes before it reads them.
+
+    Raises StandError where that user cannot come to them, as under libpam-tmpdir's folders.
+    """
     users = {entry.pw_name for entry in pwd.getpwall()}
     user = "mosquitto" if "mosquitto" in users else "nobody"
+    closed = [folder for folder in protection.folder.parents if not folder.stat().st_mode & stat.S_IXOTH]
+    if closed:
+        remedy = "say TMPDIR=/tmp, or run as an ordinary user"
+        raise StandError(f"{closed[0]} keeps {user}, which Mosquitto becomes, from this run's credentials; {remedy}")
     protection.folder.chmod(0o711)
     for path in (protection.folder / "broker", *(protection.folder / "broker").iterdir()):
         shutil.chown(path, user)

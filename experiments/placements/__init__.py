@@ -121,6 +121,10 @@ class Stand:
         """Give what is wrong with each service that should run and does not: it has stopped, or is frozen."""
         raise NotImplementedError
 
+    def gone(self) -> str | None:
+        """Say why nothing can be brought up here any more, with the remedy; None: it can."""
+        return None
+
     def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Round trips (µs) of 100 raw TCP echoes between control loop and Pi: the instrument's floor."""
         raise NotImplementedError

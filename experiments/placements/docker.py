@@ -324,6 +324,14 @@ class DockerStand(Stand):
             if status != "running"
         }
 
+    def gone(self) -> str | None:
+        """Ask the engine whether it is there."""
+        try:
+            self._engine.ping()
+        except (OSError, docker.errors.APIError):
+            return engine.GONE
+        return None
+
     def log(self, service: str) -> bytes:
         """Ask the engine for what its container said."""
         return self._container(service).logs()
@@ -348,6 +356,8 @@ class DockerStand(Stand):
         """
         if not self._project:
             return
+        if gone := self.gone():
+            raise StandError(gone)
         failed = tidy.each([
             ("logs", self._save_logs),
             ("real-time budgets", self._release),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,12 +14,22 @@ from clients import security
 from clients.connection import Connection, ConnectionLostError
 from clients.way import Way
 from experiments import credentials
+from experiments.brokers.mosquitto import Mosquitto
 from experiments.credentials import Protection
+from experiments.errors import StandError
 
 
 @pytest.fixture(scope="module")
-def issued(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return credentials.issue(tmp_path_factory.mktemp("credentials"), ("127.0.0.1",))
+def open_folder() -> Iterator[Path]:
+    """One that the user can come to whom Mosquitto becomes where root runs us; pytest's own are closed."""
+    with tempfile.TemporaryDirectory(prefix=credentials.PREFIX, dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def issued(open_folder: Path) -> Path:
+    return credentials.issue(open_folder / "ours", ("127.0.0.1",))
 
 
 def way(port: int, kind: str, folder: Path) -> Way:
@@ -79,8 +90,8 @@ def test_nobody_gets_in_without_the_password(guarded: tuple[str, RunningBroker],
         connection(broker.port, kind, wrong.parent).open(timeout_s=2.0)
 
 
-def test_a_broker_with_anothers_certificate_is_not_talked_to(issued: Path, tmp_path: Path) -> None:
-    strangers = credentials.issue(tmp_path / "stranger", ("127.0.0.1",))
+def test_a_broker_with_anothers_certificate_is_not_talked_to(issued: Path, open_folder: Path, tmp_path: Path) -> None:
+    strangers = credentials.issue(open_folder / "stranger", ("127.0.0.1",))
     broker = RunningBroker(tmp_path, protection=Protection("tls", strangers))
     try:
         with pytest.raises(OSError, match="certificate"):
@@ -98,3 +109,13 @@ def test_what_is_issued_is_for_its_owner_only(tmp_path: Path) -> None:
     password = (issued / "client" / "password").read_text().strip()
     assert password not in (issued / "broker" / "passwords").read_text()
     assert len(password) >= 32
+
+
+def test_a_folder_closed_to_the_user_mosquitto_becomes_is_said_beforehand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    tmp_path.chmod(0o700)
+    protection = Protection("tls", credentials.issue(tmp_path / "run", ("127.0.0.1",)))
+    with pytest.raises(StandError, match=r"from this run's credentials; say TMPDIR=/tmp, or run as an ordinary user"):
+        Mosquitto().host_command(1883, nodelay=True, folder=tmp_path, protection=protection)

@@ -15,6 +15,7 @@ from stand import check_bundle, samples_of
 
 from clients.schedule import Job
 from experiments import plan
+from experiments.engine import GONE
 from experiments.errors import RequestFailedError, StandError
 from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
@@ -102,6 +103,7 @@ class ScriptedStand(Stand):
         self.told: dict[str, Any] = {}
         self.gap_ms = 100.0
         self.up_fails = False
+        self.engine_died = False
         self.unable = False
         self._channels = {"control-loop": ControlLoop(self), "observer": Observer(self)}
 
@@ -131,6 +133,10 @@ class ScriptedStand(Stand):
         self.steps.append("up")
         if self.up_fails:
             raise StandError("docker compose up failed: no such engine")
+
+    def gone(self) -> str | None:
+        """As the engine of containers would be."""
+        return GONE if self.engine_died else None
 
     def reset(self) -> None:
         """Start anew."""
@@ -277,6 +283,19 @@ def test_a_stand_that_does_not_come_back_ends_the_run_after_three(run: Run) -> N
     assert validities(facts) == [VALID, *[("interrupted", False, None)] * 3]
     assert facts["repetitions"][-1]["counts"]["offered"] == 0
     assert stand.steps[-1] == "down"
+
+
+def test_an_engine_that_dies_ends_the_run_at_once_with_the_remedy(run: Run) -> None:
+    def dies(stand: ScriptedStand) -> None:
+        stand.rows = 1
+        stand.engine_died = True
+
+    code, facts, _ = run(ScriptedStand({2: dies}), repetitions=50)
+    assert (code, facts["status"]) == (1, "partial")
+    assert facts["reason"].endswith(GONE)
+    assert "`make clean` removes what is left" in GONE
+    assert [each["validity"] for each in facts["repetitions"]] == ["valid", "interrupted"]
+    assert facts["repetitions"][-1]["counts"]["offered"] == facts["plan"]["messages"]
 
 
 def test_a_knob_that_cannot_be_had_ends_the_run_at_once(run: Run) -> None:
