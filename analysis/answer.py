@@ -9,13 +9,13 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis import compare, headline, labels, losses, recovery
+from analysis import compare, conclusion, headline, labels, losses, recovery
 from analysis.bundle import Bundle, Cell
 from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim, Comparison
 from analysis.estimate import Interval
 from analysis.headline import Question
 from analysis.losses import Losses
-from analysis.quantity import RECOVERY, Quantity, three_digits
+from analysis.quantity import RECOVERY, Quantity, plural, three_digits
 from analysis.statistics import CellSummary
 
 ORDER = {FASTER: 0, FEWER: 0, SAME: 1, UNKNOWN: 2, MORE: 3, SLOWER: 3}
@@ -116,8 +116,16 @@ def of_comparison(found: Comparison) -> Answer:
     ]
     bundles = found.a.bundle, found.b.bundle
     effects = tuple(_ranked(_effects(found.claims, (names[0], names[1]), bundles, question)))
-    sides = bundles[:1] if bundles[0] is bundles[1] else bundles
-    lost = tuple(own for bundle in sides for own in losses.of(bundle))
+    # Two arms of one bundle are two sides as well, though a cell on both is counted once.
+    sides = bundles[:1] if bundles[0].folder.resolve() == bundles[1].folder.resolve() else bundles
+    indices = [{claim.cells[side].index for claim in found.claims} for side in (0, 1)]
+    indices = [indices[0] | indices[1]] if len(sides) == 1 else indices
+    lost = tuple(
+        own
+        for bundle, chosen in zip(sides, indices, strict=True)
+        for own in losses.of(bundle)
+        if own.cell.index in chosen
+    )
     notes = (*_assumed(question), *found.notes)
     return Answer(question, _sentence(effects, (), lost), effects, (), lost, found.a.bundle.floor_us, notes)
 
@@ -171,12 +179,20 @@ def _control(claims: Sequence[Claim]) -> Control | None:
     of_r = [claim for claim in claims if claim.metric == "R" and of_t.get(claim.statistic)]
     if not of_r:
         return None
-    moved = [claim for claim in of_r if claim.sure and abs(claim.difference) > of_t[claim.statistic]]
+    # R is of the answered: that the slowest were lost is no sign of a board at rest, nor of one disturbed.
+    flattered = bool(
+        conclusion.loses_more(next((claim for claim in claims if claim.quantity == conclusion.LOST), None))
+    )
+    moved = [
+        claim
+        for claim in of_r
+        if claim.sure and claim.verdict != UNKNOWN and abs(claim.difference) > of_t[claim.statistic]
+    ]
     if moved:
         return Control(MOVED, max(moved, key=lambda claim: abs(claim.difference) / of_t[claim.statistic]))
     widest = max(of_r, key=lambda claim: max(abs(claim.low), abs(claim.high)) / of_t[claim.statistic])
     reach = max(abs(widest.low), abs(widest.high))
-    return Control(STILL if reach <= of_t[widest.statistic] else UNSURE, widest)
+    return Control(STILL if reach <= of_t[widest.statistic] and not flattered else UNSURE, widest)
 
 
 def _levels(bundle: Bundle, summaries: Sequence[CellSummary], question: Question) -> Iterator[Level]:
@@ -223,8 +239,12 @@ def _told(effect: Effect) -> str:
     name, values = claim.quantity.name, f"{claim.quantity.text(claim.b)} against {claim.quantity.text(claim.a)}"
     if claim.verdict == SAME:
         return f"{_capital(b)}: {claim.words} as {a} in {name} ({values})."
-    than = f"{claim.verdict} than {a}" if claim.quantity.is_time else f"{claim.verdict} than with {a}"
-    return f"{_capital(b)}: {than} in {name}, {values} ({_amount(claim)})."
+    if not claim.quantity.is_time:
+        return f"{_capital(b)}: {claim.verdict} {claim.quantity.counted} than {a}, {values} ({_amount(claim)})."
+    if claim.cut and claim.quantity.is_latency:
+        values = f"which losses cut, against {claim.quantity.text(claim.a)}"
+        return f"{_capital(b)}: {claim.verdict} than {a} in {name}, {values}."
+    return f"{_capital(b)}: {claim.verdict} than {a} in {name}, {values} ({_amount(claim)})."
 
 
 def _loses(effect: Effect) -> str:
@@ -285,7 +305,7 @@ def _of_losses(found: Sequence[Losses]) -> str:
     aside = sum(cell.set_aside_lost for cell in found)
     words = f"{lost:,} of {offered:,} cycles were lost" if lost else f"None of {offered:,} cycles was lost"
     silent = sum(cell.silent for cell in found)
-    words += f"; {silent} repetitions answered nothing" if silent else ""
+    words += f"; {plural(silent, 'repetition')} answered nothing" if silent else ""
     return words + (f"; {aside:,} more in repetitions that were set aside." if aside else ".")
 
 

@@ -72,6 +72,7 @@ class Cell:
     contention: str | None
     knobs: Mapping[str, Mapping[str, str]]
     messages: int
+    timeout_ms: int | None = None
     broker: str | None = None
     """Its kind; none in a bundle made before it was recorded."""
     session: str = "clean"
@@ -272,6 +273,7 @@ def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan) -> Cell:
         contention=entry.contention,
         knobs=entry.knobs,
         messages=plan.messages if entry.messages is None else entry.messages,
+        timeout_ms=plan.timeout_ms if entry.timeout_ms is None else entry.timeout_ms,
         broker=entry.broker,
         session=entry.session,
         fault=entry.fault,

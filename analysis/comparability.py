@@ -34,6 +34,8 @@ def changes(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
         found += [_differs("broker", own.broker, other.broker)] if own.broker and other.broker else []
         found += [_differs("contention", own.contention or "none", other.contention or "none")]
         found += [_differs("session", own.session, other.session)]
+        found += [_differs("deadline in ms", a.bundle.deadline_ms(own), b.bundle.deadline_ms(other))]
+        found += [_differs("timeout in ms", own.timeout_ms, other.timeout_ms)]
         found += [_differs("fault", own.fault or "none", other.fault or "none")]
         found += [_differs(knob, _setting(own, knob), _setting(other, knob)) for knob in _knobs(own, other)]
     found += [_differs(name, _host(a.bundle, name), _host(b.bundle, name)) for name in SURROUNDINGS]
@@ -73,7 +75,11 @@ def _images(a: Bundle, b: Bundle) -> dict[str, tuple[str | None, str | None]]:
 
 
 def _image_ids(images: dict[str, Any]) -> dict[str, str]:
-    return {service: str(image.get("id") or image.get("reference"))[:19] for service, image in images.items()}
+    """By service, its name and the start of its id, which alone tells two builds apart."""
+    return {
+        service: " ".join(filter(None, (image.get("base") or image.get("reference"), str(image.get("id") or "")[:19])))
+        for service, image in images.items()
+    }
 
 
 def _revision(bundle: Bundle) -> str | None:

@@ -136,10 +136,12 @@ def _judged(a: Bundle, b: Bundle, read: Sequence[_Pair], question: Question) -> 
     tested = iter(_tested(a, b, [own for own in read if own.testable], question.headlines))
     claims = []
     for own in read:
+        deadlines = a.deadline_ms(own.cells[0]), b.deadline_ms(own.cells[1])
         results = next(tested) if own.testable else [UNTESTED] * len(own.measures)
         fewest = min(map(len, own.chosen))
         for measure, result in zip(own.measures, results, strict=True):
-            claims.append(conclusion.claim(own.cells, measure, result, fewest, question))
+            made = conclusion.claim(own.cells, measure, result, fewest, question)
+            claims.append(conclusion.of_deadlines(made, *deadlines))
     return tuple(conclusion.guarded(claims))
 
 
@@ -169,6 +171,10 @@ def _notes(a: Selection, b: Selection, read: Sequence[_Pair]) -> Iterator[str]:
             "A and B are separate runs: whatever else changed on the host between them is part of the difference; "
             "arms of one run are interleaved and share it"
         )
+    for side, chosen, other in ((0, a, "B"), (1, b, "A")):
+        paired = {own.cells[side].index for own in read}
+        if alone := [cell.label for cell in chosen.cells if cell.index not in paired]:
+            yield f"{other} has nothing to compare with {'; '.join(alone)}: left out"
     yield from _caveats(read)
 
 

@@ -138,6 +138,13 @@ def guarded(claims: Sequence[Claim]) -> Iterator[Claim]:
         yield from (_guarded(c, losses) for c in own)
 
 
+def of_deadlines(made: Claim, a_ms: int, b_ms: int) -> Claim:
+    """The same, unless it is about deadlines that are not the same: who has more time misses fewer by right."""
+    if made.metric != "missed" or a_ms == b_ms:
+        return made
+    return _unknown(made, f"A's deadline is {a_ms} ms, B's {b_ms} ms")
+
+
 def loses_more(losses: Claim | None) -> str:
     """`A` or `B` where that side loses more for sure, or by more than the margin; else nothing."""
     if losses is None or not (losses.sure or abs(losses.difference) > losses.margin):

@@ -129,7 +129,8 @@ def _figures(claim: Claim) -> str:
     if claim.percent:
         value, low, high = map(three_digits, claim.percent)
         return f"{values} ({'+' if claim.difference > 0 else ''}{value} % [{low}, {high}])"
-    return f"{values} ({quantity.text(claim.difference, signed=True)} {quantity.bounds(claim.low, claim.high)})"
+    difference = quantity.figure(claim.difference, signed=True)
+    return f"{values} ({difference} {quantity.interval(claim.low, claim.high)})"
 
 
 def _needs(claim: Claim) -> Iterator[str]:

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from analysis.bundle import Bundle, Cell, Repetition
+from analysis.quantity import plural
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Losses:
     def text(self) -> str:
         """As a sentence."""
         words = f"{self.lost:,} of {self.offered:,} cycles were lost" if self.lost else f"None of {self.offered:,} lost"
-        words += f", {self.silent} of {self.repetitions} repetitions answered nothing" if self.silent else ""
+        words += f", {self.silent} of {plural(self.repetitions, 'repetition')} answered nothing" if self.silent else ""
         if self.set_aside_lost:
             words += (
                 f"; {self.set_aside_lost:,} of {self.set_aside_offered:,} more in "
-                f"{self.set_aside} repetitions that were set aside"
+                f"{plural(self.set_aside, 'repetition')} set aside"
             )
         return f"{words}."
 

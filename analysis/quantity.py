@@ -65,6 +65,11 @@ class Quantity:
         return f"{OF_SHARES[self.statistic]} of {SHARES[self.metric]}"
 
     @property
+    def counted(self) -> str:
+        """What there may be more or fewer of: `missed deadlines`, `lost cycles in a row`."""
+        return SHARES[self.metric] + ("" if self.statistic == "share_percent" else " in a row")
+
+    @property
     def column(self) -> str:
         """The statistic as a table has it, with its unit where that is not ms."""
         return {"share_percent": "share, %", "burst": "burst"}.get(self.statistic, self.statistic)
@@ -99,6 +104,11 @@ class Quantity:
         """The bounds of an interval behind a value that names the unit: `[5.9, 6.2]`."""
         scale = 1000 if self.is_time else 1
         return f"[{three_digits(low / scale)}, {three_digits(high / scale)}]"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 repetition`, `1,200 repetitions`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def three_digits(value: float) -> str:

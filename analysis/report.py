@@ -38,6 +38,7 @@ from analysis.answer import Answer, Effect
 from analysis.bundle import Bundle
 from analysis.distribution import Floats
 from analysis.figures import Plot
+from analysis.quantity import plural
 from analysis.statistics import CellSummary
 from analysis.tables import Grid
 
@@ -122,8 +123,8 @@ def _header(
 ) -> str:
     counted = sum(summary.repetitions for summary in summaries)
     offered = sum(summary.counts.offered for summary in summaries)
-    size = f"{offered:,} cycles in {_plural(counted, 'repetition')} over {_plural(len(summaries), 'cell')}"
-    told = f'<a href="#warnings">{_plural(len(cautions), "warning")}</a>' if cautions else "no warnings"
+    size = f"{offered:,} cycles in {plural(counted, 'repetition')} over {plural(len(summaries), 'cell')}"
+    told = f'<a href="#warnings">{plural(len(cautions), "warning")}</a>' if cautions else "no warnings"
     notices = "".join(f'<p class="notice">{_text(line)}</p>' for line in conditions.notices(bundle))
     return (
         f'<header><p class="quiet">{_text(bundle.name)} · <span class="status {bundle.status}">{bundle.status}</span>'
@@ -185,7 +186,7 @@ def _controls(found: Answer) -> Iterable[str]:
             by_verdict.setdefault(effect.control.verdict, []).append(effect)
     for verdict, effects in by_verdict.items():
         first = effects[0].control
-        arms = f"{verdict} in {len(effects)} of {_plural(len(found.effects), 'arm')}"
+        arms = f"{verdict} in {len(effects)} of {plural(len(found.effects), 'arm')}"
         names = f": {'; '.join(effect.b for effect in effects)}" if len(effects) < len(found.effects) else ""
         yield f"Negative control: {first.text if first and len(effects) == 1 else arms + names}."
 
@@ -331,7 +332,7 @@ def _warnings(cautions: Sequence[warnings.Caution]) -> str:
         f'<li>{_text(c.about)}: {_text(c.text)}. <span class="remedy">{_text(c.advice)}</span></li>' for c in cautions
     )
     body = f'<ul class="warnings">{"".join(items)}</ul>'
-    return folded("warnings", _plural(len(cautions), "warning"), body, opened=len(cautions) <= FIRST)
+    return folded("warnings", plural(len(cautions), "warning"), body, opened=len(cautions) <= FIRST)
 
 
 def _conditions(bundle: Bundle) -> str:
@@ -495,10 +496,6 @@ def folded(name: str, title: str, body: str, *, opened: bool = False, data: str 
 
 def _details(title: str, body: str) -> str:
     return f"<details><summary>{_text(title)}</summary>{body}</details>"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _select(name: str, options: Sequence[str], label: str) -> str:

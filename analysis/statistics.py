@@ -56,7 +56,8 @@ class CellSummary:
         """Any statistic of the cell; infinite where losses cut it, none where the count does not support it."""
         if not quantity.is_time:
             return self.outcomes.get(quantity)
-        if quantity.statistic in self.cut.get(quantity.metric, ()):
+        silent = self.counts.lost == self.counts.offered > 0 and not quantity.of_answered
+        if silent or quantity.statistic in self.cut.get(quantity.metric, ()):
             return Interval(math.inf)
         estimate = self.estimates.get(quantity.metric, {}).get(quantity.statistic)
         return Interval(estimate.value_us, estimate.low_us, estimate.high_us) if estimate else None

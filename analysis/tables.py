@@ -82,7 +82,7 @@ def claims(found: Sequence[Claim]) -> Grid:
         )
         for claim in found
     )
-    header = ("cell", "metric", "", "A", "B", "B − A", "95 % interval", "change", "Cliff's δ", "B is")
+    header = ("cell", "metric", "", "A", "B", "B − A", "95 % interval", "change", "Cliff's δ", "B")
     return Grid("B against A", header, 3, rows)
 
 

@@ -213,3 +213,79 @@ def test_a_comparison_opens_with_its_answer_and_with_what_it_cost_in_cycles(tmp_
     assert "B loses [" in sentence
     bounds = [bound for claim in found.claims for bound in (claim.low, claim.high)]
     assert all(math.isinf(bound) or abs(bound) < 1e9 for bound in bounds), "µs"
+
+
+def told(a: Path, b: Path) -> tuple[compare.Comparison, str]:
+    found = compare.compare(select(str(a), opened), select(str(b), opened))
+    return found, answer.of_comparison(found).sentence
+
+
+def test_two_arms_cost_their_own_cycles_and_no_other_arms(tmp_path: Path):
+    cells = (arm("a"), arm("b"), CellSpec(arm="c", lost=20))
+    run = synthetic.write(tmp_path / "run", Spec(repetitions=8, cells=cells))
+    found = compare.compare(select(f"{run}#a", opened), select(f"{run}#b", opened))
+    assert answer.of_comparison(found).sentence.endswith("None of 1,600 cycles was lost.")
+    one = compare.compare(select(f"{run}#a", opened), select(f"{run}#c", opened))
+    assert "160 of 1,600 cycles were lost" in answer.of_comparison(one).sentence
+
+
+def test_a_board_whose_slowest_answers_were_lost_was_not_disturbed(tmp_path: Path):
+    restless = Latency(between_us=20, r_us=4300)
+    a = synthetic.write(tmp_path / "a", Spec(repetitions=12, cells=(CellSpec(latency=restless),)))
+    quicker = Latency(between_us=20, r_us=3000)  # as if only the quick ones had been answered
+    b = synthetic.write(tmp_path / "b", Spec(repetitions=12, data_seed=2, cells=(CellSpec(latency=quicker, lost=20),)))
+    found, sentence = told(a, b)
+    assert "the board was disturbed" not in sentence
+    assert all(
+        effect.control.verdict != answer.STILL for effect in answer.of_comparison(found).effects if effect.control
+    )
+
+
+def test_a_quantile_that_losses_cut_is_told_without_figures_that_it_has_not(tmp_path: Path):
+    a = synthetic.write(tmp_path / "a", Spec(repetitions=8, cells=(arm(""),)))
+    b = synthetic.write(tmp_path / "b", Spec(repetitions=8, data_seed=2, cells=(arm("", lost=10),)))
+    _, sentence = told(a, b)
+    assert ", which losses cut, against " in sentence
+    assert "∞" not in sentence
+
+
+def test_with_more_time_to_the_deadline_fewer_are_missed_by_right(tmp_path: Path):
+    def deadline(document):
+        document["plan"]["deadline_ms"] = 500
+
+    slow = CellSpec(latency=Latency(between_us=20, shift_us=16_000))
+    a = synthetic.write(tmp_path / "a", Spec(repetitions=8, cells=(slow,)))
+    b = synthetic.write(tmp_path / "b", Spec(repetitions=8, cells=(slow,), data_seed=2, edit=deadline))
+    found, _ = told(a, b)
+    missed = [claim for claim in found.claims if claim.metric == "missed"]
+    assert {(claim.verdict, claim.why) for claim in missed} == {(compare.UNKNOWN, "A's deadline is 20 ms, B's 500 ms")}
+    assert "deadline in ms: 20 → 500" in found.differences
+
+
+def test_cells_without_a_partner_are_said_to_be_left_out(tmp_path: Path):
+    a = synthetic.write(tmp_path / "a", Spec(repetitions=8, cells=(CellSpec(interval_ms=20), CellSpec(interval_ms=50))))
+    b = synthetic.write(tmp_path / "b", Spec(repetitions=8, data_seed=2))
+    found, _ = told(a, b)
+    assert "B has nothing to compare with scenario 1, 50 ms, QoS 0: left out" in found.notes
+
+
+def test_a_run_that_answers_nothing_has_lost_its_median_too(tmp_path: Path):
+    silent = opened(synthetic.write(tmp_path / "a", Spec(repetitions=3, cells=(CellSpec(lost=100),))))
+    found = answer.of(silent, statistics.summarise(silent))
+    assert {level.interval.value for level in found.levels if level.interval} == {math.inf}
+    assert "not supported" not in found.sentence
+    assert "3 repetitions answered nothing" in found.sentence
+
+
+def test_one_repetition_is_one(tmp_path: Path):
+    one = opened(synthetic.write(tmp_path / "a", Spec(repetitions=1, cells=(CellSpec(lost=100),))))
+    assert "1 repetition answered nothing" in answer.of(one, statistics.summarise(one)).sentence
+
+
+def test_shares_are_more_or_fewer_and_never_faster(tmp_path: Path):
+    def headline(document):
+        document["plan"]["headline"] = ["missed.share_percent"]
+
+    a = synthetic.write(tmp_path / "a", Spec(repetitions=10, edit=headline))
+    b = synthetic.write(tmp_path / "b", Spec(repetitions=10, data_seed=2, cells=(CellSpec(lost=20),)))
+    assert told(a, b)[1].startswith("B: more missed deadlines than A, 20.0 % against ")
