@@ -11,6 +11,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import conditions, forest, repetitions
@@ -82,7 +83,10 @@ def _forest(axes: Axes, panel: Panel) -> None:
         colour = COLOURS[row.kind]
         if row.value is not None:
             ends = np.clip([row.low, row.high], low, high)
-            axes.plot(ends, [y, y], color=colour, linewidth=1.2, marker="|", markersize=5)
+            axes.plot(ends, [y, y], color=colour, linewidth=1.2)
+            for end, bound, beyond in zip(ends, (row.low, row.high), (CARETLEFTBASE, CARETRIGHTBASE), strict=True):
+                marker = "|" if low <= bound <= high else beyond
+                axes.plot([end], [y], color=colour, marker=marker, markersize=5, clip_on=False)
             face = "white" if row.kind == "unknown" else colour
             axes.plot(
                 [np.clip(row.value, low, high)], [y], marker="o", color=colour, markerfacecolor=face, markersize=4

@@ -55,6 +55,8 @@ def _setting(cell: Cell) -> str:
 
 def _knob(value: str) -> str:
     kind, _, amount = value.partition(":")
+    if kind == "cpus":
+        return f"pinned to CPU {amount}"
     words = POLICIES.get(kind, kind)
     return words if kind in {"fifo", "rr", "flags", "weight"} else f"{words} {amount}".strip()
 

@@ -4,7 +4,6 @@
 The story is made of claims, never of expectations: each sentence names the verdict, the statistic, and where it holds.
 """
 
-import base64
 import html
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,8 @@ from analysis.selection import Selection
 from analysis.statistics import CellSummary
 
 PAGE = "overview.html"
+POINTS = 60_000
+"""Of all lines together: nine scenarios stay below a megabyte."""
 TAIL, MEDIAN, BOARD = Quantity("O", "p99"), Quantity("O", "p50"), Quantity("R", "p99")
 
 Read = tuple[Bundle, tuple[CellSummary, ...]]
@@ -181,7 +182,7 @@ def _page(
         report.section("answer", "What they say together", f"{told}{_CAUTION}" if story else none),
         report.section("differences", "The differences", "".join(_differences(chapters))) if chapters else "",
         report.section("runs", "Side by side", _levels(runs, "O") + _links(runs, into)),
-        report.folded("comparisons", "The thesis' comparisons", "".join(_pictures(plots, into))) if plots else "",
+        report.distributions(plots, TAIL.metric, "The thesis' comparisons"),
         report.folded("table", "Every figure", "".join(map(report.grid, _grids(summaries)))),
     ]
     notices = dict.fromkeys(line for bundle, _ in runs for line in conditions.notices(bundle))
@@ -192,7 +193,8 @@ def _page(
         f'<header><p class="quiet">{len(runs)} runs · {offered:,} cycles, {lost:,} lost</p>'
         f"<h1>What sharing a host costs, and what helps</h1>{warned}</header>"
     )
-    return report.page("Overview of the scenarios", f"{header}<main>{''.join(body)}</main>")
+    data = report.plotted(plots, points=POINTS) if plots else None
+    return report.page("Overview of the scenarios", f"{header}<main>{''.join(body)}</main>", data)
 
 
 _CAUTION = (
@@ -258,16 +260,3 @@ def _links(runs: Sequence[Read], into: Path) -> str:
         words = f"{bundle.name}: {bundle.status}"
         items.append(f'<li><a href="{html.escape(link)}">{html.escape(words)}</a></li>')
     return f"<p>The report of each run:</p><ul>{''.join(items)}</ul>" if items else ""
-
-
-def _pictures(plots: Sequence[Plot], into: Path) -> Iterator[str]:
-    """The figures themselves, in the page."""
-    for plot in plots:
-        picture = base64.b64encode((into / f"{plot.name}.png").read_bytes()).decode()
-        words = html.escape(f"{plot.title}: {figures.METRICS[plot.metric]}")
-        names = html.escape(", ".join(curve.label for curve in plot.curves))
-        yield (
-            f"<figure><figcaption>{words}</figcaption>"
-            f'<img alt="Distribution functions of {names}; the figures are in the table below" '
-            f'src="data:image/png;base64,{picture}"></figure>'
-        )

@@ -71,7 +71,7 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> s
     body = [
         _answer(bundle, summaries, found),
         _recovery(bundle),
-        _distributions(plots, found),
+        distributions(plots, _first_metric(found)),
         _table(bundle, summaries),
         _claims(found),
         _timelines(timelines, timeline.quiet(bundle, timelines)),
@@ -84,7 +84,7 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> s
     sections = "".join(body)
     menu = "".join(f'<a href="#{name}">{words}</a>' for name, words in MENU.items() if f'id="{name}"' in sections)
     header = _header(bundle, summaries, found, cautions)
-    data = _data(plots, timelines, len(summaries))
+    data = plotted(plots, timelines, bands=len(summaries) <= BANDS)
     return page(bundle.name, f'{header}<nav aria-label="On this page">{menu}</nav><main>{sections}</main>', data)
 
 
@@ -201,7 +201,8 @@ _ALL_HOLD = (
 )
 
 
-def _distributions(plots: Sequence[Plot], found: Answer) -> str:
+def distributions(plots: Sequence[Plot], metric: str, title: str = "Distributions") -> str:
+    """The distribution functions as the script draws them, `metric` first, and as a table; the page needs `plotted`."""
     if not plots:
         return ""
     names = list(dict.fromkeys(plot.title for plot in plots))
@@ -215,7 +216,7 @@ def _distributions(plots: Sequence[Plot], found: Answer) -> str:
         for view, words in (("nines", "how late, by nines"), ("cdf", "where most answers lie"))
     )
     choices = f'<span class="choice">{metrics}</span><span class="choice" data-views>{views}</span>'
-    band = '<label><input type="checkbox" data-band> 95 % bands</label>'
+    band = '<label data-bands><input type="checkbox" data-band> 95 % bands</label>'
     controls = f'<div class="controls">{choice}{choices}{band}<button data-reset>Reset zoom</button></div>'
     plot = '<div class="legend"></div><p class="readout" aria-live="off"></p><div class="panels"></div>'
     table = _details("The same as a table", grid(_quantiles(plots)))
@@ -223,9 +224,12 @@ def _distributions(plots: Sequence[Plot], found: Answer) -> str:
         "A line ends where losses end it: a lost cycle ranks behind every answer. "
         "The same as PNG, SVG and PDF: folder figures."
     )
-    metric = next((quantity.metric for quantity in found.question.headlines if quantity.metric in figures.METRICS), "T")
     data = f' data-hint="{_text(HINT)}" data-first="{metric}"'
-    return section("distributions", "Distributions", controls + plot + note + table, data)
+    return section("distributions", title, controls + plot + note + table, data)
+
+
+def _first_metric(found: Answer) -> str:
+    return next((own.metric for own in found.question.headlines if own.metric in figures.METRICS), "T")
 
 
 def _quantiles(plots: Sequence[Plot]) -> Grid:
@@ -441,14 +445,16 @@ _READING = """<dl>
 </dl><p class="quiet">Formulas, their sources and how often verdicts are wrong: docs/statistics.md.</p>"""
 
 
-def _data(plots: Sequence[Plot], timelines: Sequence[timeline.Series], cells: int) -> dict[str, Any]:
-    """What the script draws: latencies in µs, shares as counts."""
-    limit = max(POINTS // max(len(plots) and sum(len(plot.curves) for plot in plots), 1), 60)
+def plotted(
+    plots: Sequence[Plot], timelines: Sequence[timeline.Series] = (), *, bands: bool = False, points: int = POINTS
+) -> dict[str, Any]:
+    """What the script draws: latencies in µs, shares as counts, about so many points in all."""
+    limit = max(points // max(len(plots) and sum(len(plot.curves) for plot in plots), 1), 60)
     groups: dict[str, dict[str, dict[str, Any]]] = {}
     for plot in plots:
         lines = groups.setdefault(plot.title, {})
         for curve in plot.curves:
-            lines.setdefault(curve.label, {})[plot.metric] = _line(curve, limit, band=cells <= BANDS)
+            lines.setdefault(curve.label, {})[plot.metric] = _line(curve, limit, band=bands)
     return {
         "groups": [{"lines": [{"label": k, "metrics": v} for k, v in lines.items()]} for lines in groups.values()],
         "quantities": [asdict(quantity) for quantity in timeline.QUANTITIES],

@@ -41,6 +41,8 @@ def forest(panel: Panel) -> str:
     unit = "% of its value" if panel.unit == "%" else panel.unit
     words = f"difference in {unit}; less is better"
     more = f'<p class="quiet">{panel.left_out} more, which differ less, are not drawn.</p>' if panel.left_out else ""
+    if any(row.value is not None and not (low <= row.low and row.high <= high) for row in panel.rows):
+        more += '<p class="quiet">An arrow: the interval goes on beyond the axis.</p>'
     head = _head(("", words, "difference [95 %]", "verdict"))
     return _figure("forest", panel.title, f"{head}<tbody>{rows}{_axis_row(axis, 2)}</tbody>", more)
 
@@ -52,11 +54,13 @@ def _forest_row(row: ForestRow, panel: Panel, at: Place) -> str:
         f'<line class="zero" x1="{zero}" x2="{zero}" y1="0" y2="100%"/>',
     ]
     if row.value is not None:
-        low, high = (
-            at(bound) if math.isfinite(bound) else at(math.copysign(1e30, bound)) for bound in (row.low, row.high)
-        )
+        bounds = [max(min(bound, 1e30), -1e30) for bound in (row.low, row.high)]
+        low, high = map(at, bounds)
         parts.append(f'<line class="interval" x1="{low}" x2="{high}" y1="50%" y2="50%"/>')
-        parts += [f'<line class="interval" x1="{x}" x2="{x}" y1="30%" y2="70%"/>' for x in (low, high)]
+        for bound, x, arrow in zip(bounds, (low, high), ("M7-5L0 0l7 5", "M-7-5L0 0l-7 5"), strict=True):
+            end = '<path class="interval" d="M0-5v10"/>' if panel.reach[0] <= bound <= panel.reach[1] else ""
+            end = end or f'<path class="interval beyond" d="{arrow}"/>'
+            parts.append(f'<svg x="{x}" y="50%" overflow="visible">{end}</svg>')
         parts.append(f'<circle class="value" cx="{at(row.value)}" cy="50%" r="5"/>')
     return (
         f'<tr class="{row.kind}"><th scope="row">{_text(row.label)}</th>{_strip(parts)}'

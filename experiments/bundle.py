@@ -47,7 +47,7 @@ PATH = pa.schema([
 ])  # fmt: skip
 
 _TABLES = {"samples": SAMPLES, "resources": RESOURCES, "path": PATH}
-_CHECKED = ("bundle.json", *(f"{name}.parquet" for name in _TABLES), "compose.yml")
+_CHECKED = ("bundle.json", *(f"{name}.parquet" for name in _TABLES))
 
 PARTS = ".parts"
 """Where a run that has not ended keeps a file a repetition: rewriting all earlier ones each time would be quadratic."""
@@ -77,6 +77,7 @@ class BundleWriter:
         self._parts = self.folder / PARTS
         self._written = 0
         self._header = ""
+        self._composed: list[str] = []
         try:
             self._begin(results)
         except OSError as error:
@@ -105,6 +106,14 @@ class BundleWriter:
     def add_path(self, rows: list[dict[str, Any]]) -> None:
         """Append one repetition's split of O."""
         self._add("path", rows)
+
+    def add_compose(self, project: str) -> str:
+        """Keep a Compose project as run, the same one once; returns its file: compose.yml, then compose-2.yml, …."""
+        if project not in self._composed:
+            self._composed.append(project)
+            target = self.folder / _compose_file(len(self._composed))
+            _replace(target, lambda scratch: scratch.write_text(project))
+        return _compose_file(1 + self._composed.index(project))
 
     def _add(self, name: str, rows: list[dict[str, Any]]) -> None:
         """One more part of a table, numbered by the repetition that it belongs to."""
@@ -136,8 +145,11 @@ class BundleWriter:
             status, reason = "partial", failed[0]
         self.facts |= {"status": status, "reason": reason, "ended_utc": utc_now()}
         _write_json(self.folder / "bundle.json", self.facts)
+        composed = [_compose_file(number) for number in range(1, max(len(self._composed), 1) + 1)]
         sums = "".join(
-            f"{_checksum(path)}  {path.name}\n" for name in _CHECKED if (path := self.folder / name).exists()
+            f"{_checksum(path)}  {path.name}\n"
+            for name in (*_CHECKED, *composed)
+            if (path := self.folder / name).exists()
         )
         if not failed:
             shutil.rmtree(self._parts, ignore_errors=True)
@@ -148,6 +160,10 @@ class BundleWriter:
         target, parts = self.folder / f"{name}.parquet", sorted(self._parts.glob(f"{name}-*.parquet"))
         if parts or (name == "samples" and not target.exists()):
             _replace(target, lambda scratch: _concatenate(parts, _TABLES[name], scratch))
+
+
+def _compose_file(number: int) -> str:
+    return "compose.yml" if number == 1 else f"compose-{number}.yml"
 
 
 def _concatenate(parts: Sequence[Path], schema: pa.Schema, target: Path) -> None:

@@ -241,6 +241,8 @@ class Runner:
         cell, entry, stand = running.cell, running.entry, self._stands[running.cell.placement]
         conditions = cell.conditions
         stand.up(conditions.standing())
+        if stand.as_run is not None:
+            entry["compose"] = self.bundle.add_compose(stand.as_run)
         disturbing = Disturbance(stand, conditions.contention, self._plan.run, self._capacity(cell))
         stand.fresh_broker()
         stand.apply(conditions)

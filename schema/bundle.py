@@ -228,6 +228,7 @@ class Repetition(_Record):
     counted: Flag
     rerun_of: Count | None = None
     counts: Counts
+    compose: Line | None = None
     noise: Noise | None = None
     capture: Capture | None = None
     proofs: list[Proof] | None = None

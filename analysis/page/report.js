@@ -113,6 +113,7 @@ function distributions(root) {
   const lines = () => DATA.groups[state.group].lines.filter((line) => line.metrics[state.metric]);
   const shown = () => lines().filter((line) => !state.off.has(line.label));
   const own = (line) => line.metrics[state.metric];
+  const measured = (metric) => DATA.groups[state.group].lines.some((line) => line.metrics[metric]);
   const many = () => shown().length > TOGETHER;
 
   function series(line) {
@@ -201,6 +202,9 @@ function distributions(root) {
   function update() {
     panels = panels.filter((panel) => !place.contains(panel.host) || panel.remove());
     place.replaceChildren();
+    for (const button of root.querySelectorAll("[data-metric]")) button.disabled = !measured(button.dataset.metric);
+    if (!measured(state.metric)) state.metric = Object.keys(DATA.groups[state.group].lines[0].metrics)[0];
+    root.querySelector("[data-bands]").hidden = !lines().some((line) => own(line).band);
     const chosen = shown();
     place.classList.toggle("many", many());
     if (many()) {
@@ -266,7 +270,7 @@ function timelines(root) {
       ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
       ctx.restore();
     };
-    panel(`T in ms${run.thinned ? ", the slowest of each slice" : ""}${run.lost.length ? `; ${run.lost.length} lost, marked below` : ""}`, {
+    panel(`T in ms: ${DATA.timelines[Number(cell.value)].label}, ${run.label}${run.thinned ? ", the slowest of each slice" : ""}${run.lost.length ? `; ${run.lost.length} lost, marked below` : ""}`, {
       height: 220, scales: { x: { time: false, range: (_, low, high) => high - low >= end * 0.999 ? [0, end] : [low, high] }, y: { range: () => [-top * 0.04, top] } }, axes: [{}, { size: 56 }],
       series: [{}, points("T", 4, "--c0"), points("lost", 8, "--bad")], cursor, hooks: { ...hooks, draw: [deadline] },
     }, [0, 1, 2].map((column) => rows.map((row) => row[column])));
@@ -346,8 +350,10 @@ const redraw = () => { for (const panel of panels) panel.draw(); };
 if (DATA.groups.length) distributions(document.getElementById("distributions"));
 if (DATA.timelines.length) {
   // Drawn once it is opened: a folded box has no width.
-  const folded = document.getElementById("timelines").querySelector("details");
-  folded.addEventListener("toggle", () => timelines(document.getElementById("timelines")), { once: true });
+  const place = document.getElementById("timelines"), folded = place.querySelector("details");
+  const once = () => { if (folded.open && !place.dataset.drawn) { place.dataset.drawn = ""; timelines(place); } };
+  folded.addEventListener("toggle", once);
+  addEventListener("beforeprint", () => { folded.open = true; once(); });  // the toggle itself comes too late
 }
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 // On paper there is nothing to unfold, and no dark.

@@ -80,6 +80,8 @@ class Stand:
         self._channels: dict[str, Channel] = {}
         self._touched: set[str] = set()
         """Services on whose processes `apply` set something."""
+        self.as_run: str | None = None
+        """The Compose project that was brought up last; none in plain processes."""
 
     def check(self, conditions: Conditions) -> None:
         """Raise BadInputError where these conditions cannot be had here. Starts nothing."""

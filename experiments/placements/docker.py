@@ -225,9 +225,9 @@ class DockerStand(Stand):
         } | self._powers.environment()  # fmt: skip
         if conditions.security != "none" and not self._vault_filled:
             self._issue_credentials()
-        as_run = self._folder / "compose.yml"
-        self._compose("config", "--output", str(as_run))
-        as_run.write_text(relocated(as_run.read_text()))
+        self.as_run = relocated(self._compose("config"))
+        if not (first := self._folder / "compose.yml").exists():  # what a stand that never comes up was to be
+            first.write_text(self.as_run)
         told = json.loads(self._compose("config", "--format", "json"))["services"]
         self._memory_limits = {name: int(service["mem_limit"]) for name, service in told.items()}
         helper = conditions.fault.helper if conditions.fault else None

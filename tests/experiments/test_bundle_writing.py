@@ -231,3 +231,13 @@ def test_results_that_are_a_file_and_a_latest_that_is_a_folder_are_said_with_the
     with pytest.raises(TestbedError, match="latest is not the link that we keep there; move it away"):
         BundleWriter(tmp_path / "results", "scenario-0", {"plan": {}})
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["latest"], "no litter"
+
+
+def test_each_set_of_conditions_keeps_the_compose_project_that_it_ran_in(tmp_path: Path) -> None:
+    writer = BundleWriter(tmp_path, "study", {})
+    (writer.folder / "compose.yml").write_text("what the floor was measured in")
+    named = [writer.add_compose(project) for project in ("fifo", "none", "fifo")]
+    writer.close("complete", None)
+    assert named == ["compose.yml", "compose-2.yml", "compose.yml"]
+    assert [(writer.folder / name).read_text() for name in named] == ["fifo", "none", "fifo"]
+    assert {"compose.yml", "compose-2.yml"} <= set((writer.folder / "SHA256SUMS").read_text().split())
