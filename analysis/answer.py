@@ -101,7 +101,7 @@ def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> Answer:
     # Where something broke, how long that lasted is what the run was made for.
     if broken := recovery.of(bundle):
         sentence = f"{recovery.sentence(broken)} {sentence}"
-    return Answer(question, sentence, effects, levels, found, bundle.floor_us, (*_assumed(question), *notes))
+    return Answer(question, sentence, effects, levels, found, bundle.floor_us, (*_beside(bundle, question), *notes))
 
 
 def of_comparison(found: Comparison) -> Answer:
@@ -126,7 +126,7 @@ def of_comparison(found: Comparison) -> Answer:
         for own in losses.of(bundle)
         if own.cell.index in chosen
     )
-    notes = (*_assumed(question), *found.notes)
+    notes = (*_beside(found.a.bundle, question), *found.notes)
     return Answer(question, _sentence(effects, (), lost), effects, (), lost, found.a.bundle.floor_us, notes)
 
 
@@ -134,7 +134,10 @@ def _labels(cells: Sequence[Cell]) -> dict[int, str]:
     return labels.of_cells(cells)
 
 
-def _assumed(question: Question) -> Iterator[str]:
+def _beside(bundle: Bundle, question: Question) -> Iterator[str]:
+    """What the study itself says beside its answer, and whether its headline had to be guessed."""
+    if note := bundle.plan.get("note"):
+        yield str(note)
     if not question.recorded:
         named = " and ".join(quantity.name for quantity in question.headlines)
         yield f"the bundle does not say what its headline is; {named} is what such runs have today"

@@ -71,13 +71,26 @@ class Source:
     headlines: tuple[Quantity, ...]
 
 
+def shown(headlines: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
+    """What has a column: the headlines, in the order tested, then the usual ones."""
+    return tuple(dict.fromkeys((*headlines, *SHOWN)))
+
+
 def table(bundle: Bundle, draws: int) -> Grid:
     """How often each planted difference is found in each cell; raises `BundleError` where repetitions are too few."""
     names = labels.of_cells(bundle.cells)
     rows = [row for cell in bundle.cells for row in _rows(bundle, cell, names[cell.index], draws)]
     if not rows:
         raise BundleError(f"{bundle.folder}: no cell has {FEWEST} counted repetitions: too few to draw from")
-    header = ("cell", "repetitions", "drawn a side", "planted in B", *(quantity.name for quantity in SHOWN), "anything")
+    columns = shown(headline.of(bundle).headlines)
+    header = (
+        "cell",
+        "repetitions",
+        "drawn a side",
+        "planted in B",
+        *(quantity.name for quantity in columns),
+        "anything",
+    )
     counted = [r for r in bundle.repetitions if r.counted]
     noisy = sum(r.validity == "noisy" for r in counted)
     title = f"Found of {draws} comparisons: {bundle.name}, {noisy} of {len(counted)} repetitions noisy"
@@ -100,7 +113,7 @@ def _rows(bundle: Bundle, cell: Cell, name: str, draws: int) -> list[tuple[str, 
 
 
 def found_of(source: Source, planted: Planted, size: int, draws: int, rng: np.random.Generator) -> list[float]:
-    """The share of comparisons that are sure of a difference: in each of `SHOWN`, and in anything at all."""
+    """The share of comparisons that are sure of a difference: in each of `shown`, and in anything at all."""
     found = []
     for _ in range(draws):
         a, b = drawn(source.cycles, size, rng), drawn(source.cycles, size, rng)
@@ -109,7 +122,7 @@ def found_of(source: Source, planted: Planted, size: int, draws: int, rng: np.ra
         pair = measures.of_sides(*(measures.of_cycles(side, source.deadline_ms) for side in (a, changed)))
         results = inference.judge([calibrate.sides(pair, source.headlines)], (1,))[0]
         sure = {measure.quantity: result.sure for measure, result in zip(pair, results, strict=True)}
-        found.append([*(sure.get(quantity, False) for quantity in SHOWN), any(sure.values())])
+        found.append([*(sure.get(quantity, False) for quantity in shown(source.headlines)), any(sure.values())])
     return [float(share) for share in np.mean(found, axis=0)]
 
 

@@ -125,6 +125,8 @@ class Plan:
     """Split O by a capture; the latencies of such a run are not for comparison."""
     question: str | None = None
     """What the run is to answer; none where its title says all."""
+    note: str | None = None
+    """What a reader of the answer must know beside it."""
     headline: tuple[str, ...] | None = None
     """What answers it, in the order tested; none: what is usual for the conditions."""
     margin_percent: float = 5.0
@@ -178,6 +180,7 @@ class Plan:
             "run": self.run, "captured": self.captured,
             "left_out": [{"arm": arm, "reason": reason} for arm, reason in self.left_out],
             "question": self.question or f"How late are answers: {self.title}?",
+            **({"note": self.note} if self.note else {}),
             "headline": list(self.headline or self._usual_headline()), "margin_percent": self.margin_percent,
             "cells": [cell.record(index) for index, cell in enumerate(self.cells)], "order": self.order(),
             "sequential": self._sequential(), "assertions": list(settings.assert_),
@@ -236,7 +239,16 @@ def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "do
             raise BadInputError(variable, given[variable], f"it is what study {name} varies; leave it out")
         arm_settings = Settings.parse(study.common | dict(given) | swept | {"SEED": str(settings.seed)})
         cells += _cells(study.scenario, arm_settings, arm_settings.placement or placement, arm)
-    return Plan(f"study-{name}", study.question, cells, settings, run, question=study.question, headline=study.headline)
+    return Plan(
+        f"study-{name}",
+        study.question,
+        cells,
+        settings,
+        run,
+        question=study.question,
+        headline=study.headline,
+        note=study.note,
+    )
 
 
 def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> list[Cell]:

@@ -64,7 +64,8 @@ class Recorded:
         title = f"replay of the run of {self.facts.started_utc}"
         left_out = tuple((arm.arm, arm.reason) for arm in recorded.left_out)
         return Plan(
-            self.facts.name, title, cells, settings, run, left_out, recorded.captured, question=recorded.question,
+            self.facts.name, title, cells, settings, run, left_out, recorded.captured,
+            question=recorded.question, note=recorded.note,
             headline=tuple(recorded.headline) if recorded.headline else None, margin_percent=recorded.margin_percent,
         )  # fmt: skip
 

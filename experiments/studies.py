@@ -27,6 +27,8 @@ class Study:
     leaves_out: bool = False
     """Are arms that this host cannot do named and left out? Otherwise they refuse the study."""
     headline: tuple[str, ...] = CONTENDED
+    note: str | None = None
+    """What a reader of its answer must know beside it."""
 
 
 def _on_both(knob: str) -> Swaps:
@@ -68,6 +70,10 @@ STUDIES = {
         {"docker": {"PLACEMENT": "docker"}, "host": {"PLACEMENT": "host"}},
         {"INTERVALS": "20"},
         headline=("O.p50",),
+        note=(
+            "What differs is all that Docker brings: the bridge between containers in place of loopback, their limits, "
+            "and the images' own builds of broker and Python in place of this machine's"
+        ),
     ),
     "arduino": Study(
         "What does the board contribute, and does its model stand in for it?",

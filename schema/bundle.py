@@ -145,6 +145,7 @@ class Plan(_Record):
     deadline_ms: Annotated[int, _whole(bounds.DEADLINE_MS)] | None = None
     captured: Flag = False
     left_out: Annotated[list[LeftOut], Field(max_length=bounds.CELLS[1])] = []
+    note: Line | None = None
     question: Line | None = None
     headline: Annotated[list[Line], Field(max_length=100)] | None = None
     margin_percent: Annotated[float, _check("a number from 0 to 1000", _is_margin)] = 5.0

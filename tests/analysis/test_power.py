@@ -23,7 +23,7 @@ def source(folder: Path, cell: CellSpec) -> Source:
 def found(of: Source, name: str, draws: int = 30) -> dict[str, float]:
     planted: Planted = next(one for one in power.DIFFERENCES if one.name == name)
     shares = power.found_of(of, planted, 10, draws, np.random.default_rng(1))
-    return dict(zip([*map(str, power.SHOWN), "anything"], shares, strict=True))
+    return dict(zip([*map(str, power.shown(of.headlines)), "anything"], shares, strict=True))
 
 
 def test_nothing_planted_is_seldom_found_and_a_plain_shift_always(tmp_path: Path) -> None:
@@ -38,6 +38,15 @@ def test_the_same_shift_is_found_less_where_repetitions_vary_more(tmp_path: Path
     steady = source(tmp_path / "steady", CellSpec(latency=Latency(between_us=20)))
     restless = source(tmp_path / "restless", CellSpec(latency=Latency(between_us=1000)))
     assert found(restless, "T + 0.5 ms")["T.p50"] < found(steady, "T + 0.5 ms")["T.p50"]
+
+
+def test_the_headline_has_a_column_and_is_found_where_it_is_what_differs(tmp_path: Path) -> None:
+    of = source(tmp_path / "steady", CellSpec(latency=Latency(between_us=20, sigma=0.1)))
+    assert found(of, "T + 1 ms")["O.p99"] == 1
+    bundle = read(
+        synthetic.write(tmp_path / "a", Spec(repetitions=6, messages=40, cells=(CellSpec(contention="cpu"),)))
+    )
+    assert power.table(bundle, 2).header[4:6] == ("p99 of O", "share of missed deadlines")
 
 
 def test_planted_losses_are_found_as_losses(tmp_path: Path) -> None:

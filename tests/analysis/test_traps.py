@@ -289,3 +289,11 @@ def test_shares_are_more_or_fewer_and_never_faster(tmp_path: Path):
     a = synthetic.write(tmp_path / "a", Spec(repetitions=10, edit=headline))
     b = synthetic.write(tmp_path / "b", Spec(repetitions=10, data_seed=2, cells=(CellSpec(lost=20),)))
     assert told(a, b)[1].startswith("B: more missed deadlines than A, 20.0 % against ")
+
+
+def test_what_a_study_says_beside_its_answer_stands_beside_it(tmp_path: Path):
+    def note(document):
+        document["plan"]["note"] = "the images are other builds"
+
+    run = opened(synthetic.write(tmp_path / "a", Spec(repetitions=3, edit=note)))
+    assert answer.of(run, statistics.summarise(run)).notes[0] == "the images are other builds"

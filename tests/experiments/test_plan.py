@@ -158,3 +158,8 @@ def test_a_recovery_is_asserted_only_where_something_breaks_and_often_enough() -
     with pytest.raises(BadInputError, match="an interval needs REPETITIONS=6 at least"):
         plan(Settings.parse(asserted | {"FAULT": "broker:kill", "REPETITIONS": "5"})).require_enough()
     plan(Settings.parse(asserted | {"FAULT": "broker:kill"})).require_enough()
+
+
+def test_a_study_of_two_placements_says_what_else_differs() -> None:
+    assert "in place of loopback" in of_study("docker", {}, "0123abcd").record()["note"]
+    assert "note" not in of_study("priority", {}, "0123abcd").record()
