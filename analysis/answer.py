@@ -268,15 +268,15 @@ def _amount(claim: Claim) -> str:
 
 def _open(effects: Sequence[Effect], *, alone: bool) -> str:
     claim, (_, a) = effects[0].headline, _short(effects[0])
-    named = ", ".join(_short(effect)[0] for effect in effects)
+    names = [_short(effect)[0] for effect in effects]
+    named = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     differences = [e.headline.detectable for e in effects if e.headline.detectable is not None]
     could = f": this run could have found {claim.quantity.text(min(differences))}" if differences else ""
     needed = [e.headline.repetitions for e in effects if e.headline.repetitions]
     settle = f"; about {min(needed):,} repetitions would settle it" if needed else ""
     why = f" ({claim.why})" if claim.why else ""
     start = "Cannot tell" if alone else "It cannot tell"
-    differ = "differs" if len(effects) == 1 else "differ"
-    return f"{start} whether {named} {differ} from {a} in {claim.quantity.name}{why}{could}{settle}."
+    return f"{start} whether {named} differs from {a} in {claim.quantity.name}{why}{could}{settle}."
 
 
 def _short(effect: Effect) -> tuple[str, str]:

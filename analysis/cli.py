@@ -142,7 +142,9 @@ def compare_command(
     ] = 100 * headline.MARGIN,
     force: Annotated[bool, typer.Option("--force", help="Compare across hosts, boards or placements too.")] = False,
 ) -> None:
-    """Say of each statistic whether B is faster than A, slower, no different, or whether that cannot be told.
+    """Say of each statistic whether B is faster than A, slower, the same within the margin, or whether it cannot tell.
+
+    Of lost cycles and missed deadlines B has fewer or more.
 
     A and B name a bundle, an arm of one (results/latest#fifo), or cells by their conditions
     (results/latest#scenario=2,interval_ms=20,qos=0,arm=fifo). Cells pair by interval and QoS.

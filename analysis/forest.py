@@ -110,5 +110,7 @@ def _signed(value: float) -> str:
     """Whole from 10 on, a decimal below, two below 1: more would only be read past."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
+    if not value:
+        return "0"
     digits = 0 if abs(value) >= 10 else 1 if abs(value) >= 1 else 2
     return f"{value:+.{digits}f}".replace("-", "−")

@@ -270,7 +270,10 @@ def test_more_lines_than_can_be_told_apart_are_small_multiples(chromium: webdriv
 
 def test_causes_stand_under_the_latency_on_one_axis(opened: webdriver.Chrome):
     unfold(opened, "timelines")
-    assert titles(opened, "timelines")[0].startswith("T in ms; 2 lost")
+    first = titles(opened, "timelines")[0]
+    assert first.startswith("T in ms: ")
+    assert "repetition 1" in first, "on paper there is no choice that says which"
+    assert "; 2 lost" in first
     assert titles(opened, "timelines")[1:3] == [
         "waiting for a CPU, µs a sample",
         "CPU pressure (PSI some), µs a sample",
