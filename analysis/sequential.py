@@ -115,7 +115,7 @@ def decide(seen: Iterable[Headline], own: Rule, repetitions: int) -> Decision:
         return Decision(stop=False, reason="nothing to judge yet", half_width=math.inf)
     if widest is None:
         return Decision(stop=True, reason=f"a verdict stands on the {everything[0].quantity.name}", half_width=0.0)
-    known = f"{widest.name}: {widest.quantity.name} within ± {_percent(half_width)}"
+    known = f"{widest.name}: {widest.quantity.name} {_known(half_width)}"
     if half_width <= own.precision:
         return Decision(stop=True, reason=f"{known} ({aim})", half_width=half_width)
     if repetitions >= own.most:
@@ -123,5 +123,5 @@ def decide(seen: Iterable[Headline], own: Rule, repetitions: int) -> Decision:
     return Decision(stop=False, reason=f"{known} ({aim})", half_width=half_width)
 
 
-def _percent(part: float) -> str:
-    return f"{100 * part:.3g} %" if math.isfinite(part) else "∞"
+def _known(half_width: float) -> str:
+    return f"within ± {100 * half_width:.3g} %" if math.isfinite(half_width) else "has no bounds yet"
