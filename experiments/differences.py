@@ -102,6 +102,11 @@ _NAMES = {
     "machine": "architecture",
     "cgroup": "cgroup version",
     "cpus": "CPUs",
+    "rt_group_sched": "RT_GROUP_SCHED",
+    "cpu_model": "CPU model",
+    "memory_bytes": "memory in bytes",
+    "os": "operating system",
+    "python": "Python",
 }
 
 
