@@ -9,6 +9,8 @@ from analysis.bundle import Cell
 CONTENTIONS = {"cpu": "stress"}
 POLICIES = {"fifo": "fifo", "rr": "round robin", "flags": "the thesis' flags", "nice": "nice", "weight": "CPU weight"}
 HOST = ("broker", "control-loop")
+SECURITY = {"password": "a password", "tls": "TLS"}
+NOTHING_SET, UNPROTECTED = "no priority", "no protection"
 
 
 def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
@@ -19,6 +21,9 @@ def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
         "qos": len({cell.qos for cell in cells}) > 1,
     }
     names = {cell.index: ", ".join(_words(cell, several)) for cell in cells}
+    if any(_security(cell) for cell in cells):
+        plain = {cell.index for cell in cells if not _security(cell)}
+        names |= {i: names[i].replace(NOTHING_SET, UNPROTECTED) for i in plain}
     twins = {name for name, count in Counter(names.values()).items() if count > 1}
     return {
         c.index: f"{names[c.index]} ({c.arm})" if names[c.index] in twins and c.arm else names[c.index] for c in cells
@@ -46,11 +51,19 @@ def _setting(cell: Cell) -> str:
     by_knob: dict[str, list[str]] = {}
     for service, knobs in cell.knobs.items():
         for kind, value in knobs.items():
-            if kind != "tcp":
+            if kind not in {"tcp", "security"}:
                 by_knob.setdefault(value, []).append(service)
-    if by_knob:
-        return " and ".join(f"{_knob(value)} on {_services(services)}" for value, services in by_knob.items())
-    return "no priority" if cell.arm == "none" else cell.arm
+    told = [f"{_knob(value)} on {_services(services)}" for value, services in by_knob.items()]
+    if security := _security(cell):
+        told.append(SECURITY.get(security, security))
+    if told:
+        return " and ".join(told)
+    return NOTHING_SET if cell.arm == "none" else cell.arm
+
+
+def _security(cell: Cell) -> str | None:
+    """What all connections are protected by: one value for every service."""
+    return next((knobs["security"] for knobs in cell.knobs.values() if "security" in knobs), None)
 
 
 def _knob(value: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 import synthetic
 from synthetic import CellSpec, Latency, Spec
 
-from analysis import answer, compare, derived, losses, statistics
+from analysis import answer, compare, derived, labels, losses, statistics
 from analysis.answer import MOVED
 from analysis.bundle import Bundle, read
 from analysis.compare import FASTER, MORE, SAME, SLOWER, UNKNOWN, Claim
@@ -297,3 +297,13 @@ def test_what_a_study_says_beside_its_answer_stands_beside_it(tmp_path: Path):
 
     run = opened(synthetic.write(tmp_path / "a", Spec(repetitions=3, edit=note)))
     assert answer.of(run, statistics.summarise(run)).notes[0] == "the images are other builds"
+
+
+def test_what_protects_the_connections_is_told_once_and_not_by_service(tmp_path: Path):
+    protected = {
+        kind: {service: {"tcp": "nodelay", "security": kind} for service in ("broker", "control-loop", "pi")}
+        for kind in ("password", "tls")
+    }
+    cells = (CellSpec(arm="none"), *(CellSpec(arm=kind, knobs=knobs) for kind, knobs in protected.items()))
+    found = read(synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=2, proofs=False)))
+    assert list(labels.of_cells(found.cells).values()) == ["no protection", "a password", "TLS"]
