@@ -261,7 +261,7 @@ main()
     ("hop", "told"),
     [
         ("answer", "the broker grants QoS 1 where 2 was asked for; choose a lower QOS"),
-        ("request", "broker: qos of requests, answers should be 2, 2 but reads [(1, 2)]; "),
+        ("request", "broker: qos of requests, answers should be 2, 2 (2, 2) but reads [(1, 2)]; "),
     ],
 )
 def test_a_broker_that_grants_a_lower_qos_on_either_hop_is_caught(
