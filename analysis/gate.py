@@ -145,6 +145,8 @@ def _sentence(checked: tuple[Check, ...], differing: list[str], margin: float) -
     verdict = worst([check.verdict for check in checked])
     telling = next((check for check in checked if check.verdict == verdict), None)
     told = f"{telling.where}, {telling.what} {telling.why}" if telling else "nothing could be compared"
+    if verdict == UNKNOWN and (passed := [check.what for check in checked if check.verdict == PASS]):
+        told += f"; not worse in {', '.join(dict.fromkeys(passed))}"
     swapped = [line for line in differing if line.startswith(("broker", "image broker", "control-loop", "pi", "board"))]
     under = f" Differs: {'; '.join(swapped or differing)}." if differing else " Nothing that is recorded differs."
     return f"{WORDS[verdict]}: {told}; margin {100 * margin:g} %.{under}"

@@ -160,3 +160,9 @@ def test_a_gate_with_precision_ends_as_soon_as_it_can_tell(
     assert seen["repetitions"] == 10
     told = {2000: "Slower: ", -2000: "Not slower: ", 0: "undisturbed: p99 of T within ± "}[int(shift_us)]
     assert seen["reason"].startswith(told)
+
+
+def test_what_cannot_be_told_does_not_hide_what_can(baseline: Path, tmp_path: Path) -> None:
+    told = judged(baseline, candidate(tmp_path / "b")).sentence
+    assert told.startswith("Cannot tell: undisturbed, p99 of T ")
+    assert "; not worse in median of T, share of lost cycles" in told
