@@ -91,6 +91,12 @@ def test_a_service_that_was_not_found_running_disagrees(bundle: Path) -> None:
     assert "broker was not found running" in agreement.compare(bundle, [reading(None)]).disagreements[0]
 
 
+def test_a_repetition_too_short_to_be_read_is_no_disagreement_where_its_plan_is_not_ours(bundle: Path) -> None:
+    unread = reading(BROKER, from_ns=LAST_NS + 1, to_ns=LAST_NS + 2)
+    assert agreement.compare(bundle, [unread]).disagreements == ["repetition 1: the kernel was not read while it ran"]
+    assert agreement.compare(bundle, [unread], all_read=False).disagreements == []
+
+
 def test_a_plain_process_has_no_group_of_its_own_to_compare(bundle: Path) -> None:
     plain = {name: copy.copy(value) for name, value in BROKER.items() if not name.startswith(("cpu.", "memory."))}
     agreed = agreement.compare(bundle, [reading(plain)])
