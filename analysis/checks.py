@@ -12,16 +12,25 @@ from analysis.tables import Grid, markdown
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "cannot tell"
 CODES = {PASS: 0, FAIL: 1, UNKNOWN: 3}
+_KINDS = {
+    (PASS, True): "system-out", (PASS, False): "system-out", (FAIL, True): "failure", (FAIL, False): "failure",
+    (UNKNOWN, True): "error", (UNKNOWN, False): "skipped",
+}  # fmt: skip
+"""JUnit's element by verdict and whether it decides."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked: where, what of it, the verdict, and the figures that it rests on, in words."""
+    """One thing that was checked: where, what of it, the verdict, and the figures that it rests on, in words.
+
+    One that does not decide may fail the whole, but that it cannot be told is no obstacle.
+    """
 
     where: str
     what: str
     verdict: str
     why: str
+    decides: bool = True
 
 
 @dataclass(frozen=True)
@@ -35,8 +44,8 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """One that fails fails all; without one, all must pass."""
-        return worst([check.verdict for check in self.checks])
+        """One that fails fails all; without one, all that decide must pass."""
+        return worst([check.verdict for check in self.checks if check.decides or check.verdict == FAIL])
 
     @property
     def code(self) -> int:
@@ -82,18 +91,20 @@ def as_markdown(outcome: Outcome) -> str:
 
 
 def as_junit(outcome: Outcome) -> str:
-    """A test case a check: `failure` where it fails, `error` where it cannot tell, for neither may pass unseen."""
-    counts = {verdict: sum(check.verdict == verdict for check in outcome.checks) for verdict in CODES}
+    """A test case a check: `failure` where it fails, `error` where it cannot tell, for neither may pass unseen.
+
+    One that cannot be told and does not decide is `skipped`.
+    """
+    kinds = [_KINDS[check.verdict, check.decides] for check in outcome.checks]
     suite = ET.Element(
-        "testsuite", name=outcome.name, tests=str(len(outcome.checks)), failures=str(counts[FAIL]),
-        errors=str(counts[UNKNOWN]),
+        "testsuite", name=outcome.name, tests=str(len(kinds)), failures=str(kinds.count("failure")),
+        errors=str(kinds.count("error")), skipped=str(kinds.count("skipped")),
     )  # fmt: skip
-    for check in outcome.checks:
+    for check, kind in zip(outcome.checks, kinds, strict=True):
         case = ET.SubElement(suite, "testcase", classname=check.where, name=check.what)
-        if check.verdict == PASS:
-            ET.SubElement(case, "system-out").text = check.why
+        if kind == "system-out":
+            ET.SubElement(case, kind).text = check.why
         else:
-            kind = "failure" if check.verdict == FAIL else "error"
             ET.SubElement(case, kind, message=f"{check.verdict}: {check.why}")
     ET.indent(suite)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
