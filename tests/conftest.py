@@ -13,10 +13,12 @@ import pytest
 from stand import Program, Responder, Runner, RunningBroker, Script, ScriptedPort
 
 from experiments import engine
+from experiments.variables import IMAGES
 
 # A shell without job control starts what it puts in the background with SIGINT ignored, and every child inherits that;
 # a handler of our own is reset to the default in them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup leaves ignored
 
 _SKIPPED = pytest.StashKey[int]()
 
@@ -25,6 +27,18 @@ _SKIPPED = pytest.StashKey[int]()
 def lacking_engine() -> str | None:
     lack = engine.lacking()
     return lack.reason if lack else None
+
+
+@pytest.fixture(autouse=True)
+def _images_of_its_own() -> Iterator[None]:
+    """A command leaves the images that it was told in its environment, for Compose: they are not the next test's."""
+    before = {name: os.environ.get(name) for name in IMAGES}
+    yield
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def pytest_configure(config: pytest.Config) -> None:
