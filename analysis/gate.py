@@ -22,7 +22,8 @@ from analysis.quantity import Quantity, three_digits
 from analysis.selection import Selection, pair
 from analysis.sequential import Decision, Headline
 
-LOSSES = (Quantity("lost", "share_percent"), Quantity("missed", "share_percent"))
+MISSED = Quantity("missed", "share_percent")
+LOSSES = (Quantity("lost", "share_percent"), MISSED)
 NOISIER = 0.5
 """By how much the shares of noisy repetitions may differ before the machine explains as much as the candidate."""
 POINTS = 1.0
@@ -114,7 +115,7 @@ def _untold(candidate: Bundle, why: str) -> Outcome:
 def _verdict(claim: Claim, moved: str | None) -> tuple[str, str]:
     """The verdict on one headline, or on losses, and why."""
     verdict = _of_time(claim) if claim.quantity.is_time else _of_share(claim)
-    if moved and claim.quantity.is_latency and verdict == FAIL:
+    if moved and (claim.quantity.is_latency or claim.quantity == MISSED) and verdict == FAIL:
         return UNKNOWN, f"{_figures(claim)}; {moved}"
     return verdict, _figures(claim) if verdict == PASS else "; ".join([_figures(claim), *_needs(claim)])
 

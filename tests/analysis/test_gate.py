@@ -142,6 +142,13 @@ def test_a_tail_that_moved_with_r_is_the_machines_and_cannot_be_told(tmp_path: P
     assert "the board was disturbed" in outcome.sentence
 
 
+def test_deadlines_missed_beside_a_disturbed_board_are_the_machines_as_well(tmp_path: Path) -> None:
+    baseline = written(tmp_path / "a", CellSpec(latency=STEADY))
+    late = Latency(between_us=20, shift_us=2000, r_us=25_000)
+    outcome = judged(baseline, written(tmp_path / "b", CellSpec(latency=late), data_seed=2))
+    assert {check.what: check.verdict for check in outcome.checks}["share of missed deadlines"] == UNKNOWN
+
+
 def noisy(count: int) -> Any:
     def edit(document: dict[str, Any]) -> None:
         for entry in document["repetitions"][:count]:
