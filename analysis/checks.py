@@ -44,8 +44,8 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """One that fails fails all; without one, all that decide must pass."""
-        return worst([check.verdict for check in self.checks if check.decides or check.verdict == FAIL])
+        """What the checks that tell come to."""
+        return worst([check.verdict for check in telling(self.checks)])
 
     @property
     def code(self) -> int:
@@ -58,6 +58,11 @@ class Outcome:
         order = sorted(self.checks, key=lambda check: (FAIL, UNKNOWN, PASS).index(check.verdict))
         told = [f"{check.verdict}: {check.where}, {check.what}: {check.why}" for check in order]
         return [*told, *(f"note: {note}" for note in self.notes)]
+
+
+def telling(checks: Sequence[Check]) -> list[Check]:
+    """Those that the verdict follows from: one that fails fails all; without one, all that decide must pass."""
+    return [check for check in checks if check.decides or check.verdict == FAIL]
 
 
 def worst(verdicts: Sequence[str]) -> str:

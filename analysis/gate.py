@@ -15,7 +15,7 @@ from typing import Any
 
 from analysis import answer, comparability, compare, headline, labels, sequential
 from analysis.bundle import Bundle, BundleError
-from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, worst
+from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, telling, worst
 from analysis.compare import Claim, Comparison
 from analysis.look import of_difference, record, rule_of
 from analysis.quantity import Quantity, three_digits
@@ -152,9 +152,9 @@ def _needs(claim: Claim) -> Iterator[str]:
 
 
 def _sentence(checked: tuple[Check, ...], differing: list[str], margin: float) -> str:
-    verdict = worst([check.verdict for check in checked if check.decides or check.verdict == FAIL])
-    telling = next((c for c in checked if c.verdict == verdict and (c.decides or verdict == FAIL)), None)
-    told = f"{telling.where}, {telling.what} {telling.why}" if telling else "nothing could be compared"
+    verdict = worst([check.verdict for check in telling(checked)])
+    first = next((check for check in telling(checked) if check.verdict == verdict), None)
+    told = f"{first.where}, {first.what} {first.why}" if first else "nothing could be compared"
     others = {other: dict.fromkeys(check.what for check in checked if check.verdict == other) for other in WORDS}
     if verdict == UNKNOWN and others[PASS]:
         told += f"; not worse in {', '.join(others[PASS])}"

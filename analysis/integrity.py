@@ -11,7 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from analysis.bundle import Bundle, BundleError, Repetition
-from analysis.rows import CELL_KEY, NOWHERE, STATUSES, Integers, Rows, conditions
+from analysis.distribution import Integers
+from analysis.rows import CELL_KEY, NOWHERE, STATUSES, Rows, conditions
 
 COUNTED = ("offered", "ok", "late", "lost", "duplicate")
 

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from analysis.distribution import Integers
+
 CELL_KEY = ("scenario", "arm", "interval_ms", "qos")
 STATUSES = ("ok", "late", "lost", "duplicate")
 SILENT = ("no answer", "not sent")
@@ -24,8 +26,6 @@ KNOWN = ("repetition", "sequence", "warmup", "intended_ns")
 """Columns in which every row has a value."""
 NOWHERE = -1
 """The cell of a row that no cell of the plan has."""
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
