@@ -12,14 +12,14 @@ import math
 from functools import cache, lru_cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from analysis.distribution import Floats, Integers
 
 CONFIDENCE = 0.95
 RESAMPLES = 2000
 MINIMUM_REPETITIONS = 3
-BELOW = float(stats.norm.cdf(-1))
+BELOW = float(special.ndtr(-1))
 
 
 @lru_cache(maxsize=32)
@@ -43,7 +43,7 @@ def interval(
 @cache
 def _factor(repetitions: int, confidence: float) -> float:
     """How many standard deviations of the replicates the interval reaches to either side."""
-    t = float(stats.t.ppf((1 + confidence) / 2, repetitions - 1))
+    t = float(special.stdtrit(repetitions - 1, (1 + confidence) / 2))
     return t * math.sqrt(repetitions / (repetitions - 1))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import signal
+import scipy
 
 from analysis import bootstrap, conclusion, headline, inference, measures, sequential
 from analysis.bundle import Cell
@@ -54,7 +54,7 @@ class Noise:
         """(T, R) in whole µs, each (repetitions, CYCLES); `shift_us` is added to T."""
         shape = (repetitions, CYCLES)
         innovation = rng.standard_normal(shape) * np.sqrt(1 - self.correlation**2)
-        noise = signal.lfilter([1], [1, -self.correlation], innovation, axis=1)
+        noise = scipy.signal.lfilter([1], [1, -self.correlation], innovation, axis=1)
         level = rng.standard_t(3, (repetitions, 1)) if self.outliers else rng.standard_normal((repetitions, 1))
         path = 500 + shift_us + self.between_us * level + self.spread_us * np.exp(self.sigma * noise)
         r = np.rint(4300 + 60 * rng.standard_normal(shape)).astype(np.int64)

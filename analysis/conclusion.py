@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from scipy import stats
+from scipy import special
 
 from analysis import inference
 from analysis.bundle import Cell
@@ -91,7 +91,7 @@ class Claim:
 
 MARGIN_POINTS = 1.0
 """The margin of a share, in points: as much as cuts p99. Of a burst: one cycle."""
-POWER = float(stats.norm.ppf(0.8))
+POWER = float(special.ndtri(0.8))
 """How many standard errors beyond the critical value a difference must lie to be found in four of five runs."""
 ENOUGH = 5
 """Repetitions a side with which verdicts begin to be possible."""
@@ -205,7 +205,7 @@ def _with_needs(made: Claim, reach: float, critical: float, repetitions: int) ->
     error = reach / critical
     wanted = max(abs(made.difference), made.margin - abs(made.difference))
     # With many repetitions Student's t nears the normal distribution.
-    settled = float(stats.norm.isf(stats.t.sf(critical, 2 * repetitions - 2))) + POWER
+    settled = -float(special.ndtri(special.stdtr(2 * repetitions - 2, -critical))) + POWER
     needed = math.inf if wanted <= 0 else repetitions * (settled * error / wanted) ** 2
     return replace(
         made,

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from analysis import medians, shares
 from analysis.bootstrap import CONFIDENCE
@@ -227,7 +227,7 @@ def _woodruff(value: float, q: float, of: Distribution) -> Limits:
 
 def _confidence(critical: float, repetitions: int) -> float:
     """What Student's t gives `critical` standard errors; no less than a single interval's, and short of certainty."""
-    return min(max(1 - 2 * float(stats.t.sf(critical, repetitions - 2)), CONFIDENCE), 1 - 1e-9)
+    return min(max(1 - 2 * float(special.stdtr(repetitions - 2, -critical)), CONFIDENCE), 1 - 1e-9)
 
 
 def _rank_scores(q: float, size: float, a: Distribution, b: Distribution) -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 """The median of a few values, infinities among them, and how sure it is."""
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from analysis.distribution import Floats
 
@@ -21,6 +21,6 @@ def limits(values: Floats, confidence: float) -> tuple[float, float] | None:
     enclose it with at least that confidence for the largest k with P(Bin(N, ½) < k) ≤ (1 − confidence) / 2: Conover
     (1999), "Practical nonparametric statistics", section 3.2. At 95 % six values are the fewest that allow it.
     """
-    k = int(stats.binom.ppf((1 - confidence) / 2, len(values), 0.5))
+    k = int((special.bdtr(np.arange(len(values)), len(values), 0.5) < (1 - confidence) / 2).sum())
     ordered = np.sort(values)
     return (float(ordered[k - 1]), float(ordered[-k])) if k >= 1 else None

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import stats
+from scipy import special
 
 from analysis import bootstrap, labels, medians, sequential
 from analysis.bundle import Bundle, Cell, Fault, Repetition
 from analysis.distribution import Distribution, Floats, Integers, of_values
 from analysis.estimate import Estimate
-from analysis.rows import CELL_KEY
 
 UNBROKEN = 10
 """Answered cycles in a row after which the loop counts as recovered."""
@@ -31,6 +30,7 @@ UNBROKEN = 10
 FEW = 4
 """Cells of which the sentence tells each; of more it would be a table without lines."""
 MISSING = np.iinfo(np.int64).min
+AT_NS = pl.col("intended_ns") + 1000 * pl.col("late_us").cast(pl.Int64).fill_null(0)
 COLUMNS = (
     "order", "arm", "interval_ms", "qos", "repetition", "fault", "recovery_us", "watched_us", "lost", "late",
     "duplicate",
@@ -41,7 +41,8 @@ COLUMNS = (
 class Cycles:
     """N cycles of one repetition in order, each (N,), ns; `MISSING` where there was no answer.
 
-    `at_ns` is when a cycle was sent, or was due where it was not; `duplicates_ns` (D,) when second answers arrived.
+    `at_ns` is when a cycle was sent, to the µs, or was due where it was not; `duplicates_ns` (D,) when second answers
+    arrived.
     """
 
     at_ns: Integers
@@ -113,22 +114,14 @@ def distribution(recoveries: Sequence[Recovery]) -> Distribution:
 def read(bundle: Bundle, cell: Cell) -> Iterator[tuple[Repetition, Fault, Cycles]]:
     """Each counted repetition of a cell in which something broke, with its cycles, without warm-up."""
     broken = {r.repetition: (r, r.fault) for r in bundle.repetitions if r.counted and r.cell == cell.index and r.fault}
-    key = [pl.col(name) == getattr(cell, name) for name in CELL_KEY]
-    rows = (
-        bundle.samples.filter(*key, ~pl.col("warmup"), pl.col("repetition").is_in(list(broken)))
-        .select("repetition", "sequence", "status", "received_ns", at_ns=pl.coalesce("sent_ns", "intended_ns"))
-        .sort("repetition", "sequence")
-        .collect(engine="streaming")
-    )
+    rows = bundle.counted(cell).with_columns(at_ns=AT_NS).sort("repetition", "sequence")
     for own in rows.partition_by("repetition", maintain_order=True):
+        if (first := own["repetition"][0]) not in broken:
+            continue
         once, again = own.filter(pl.col("status") != "duplicate"), own.filter(pl.col("status") == "duplicate")
-        repetition, fault = broken[own["repetition"][0]]
         answered = once["received_ns"].fill_null(MISSING).to_numpy()
-        yield (
-            repetition,
-            fault,
-            Cycles(once["at_ns"].to_numpy(), answered, once["status"].to_numpy(), again["received_ns"].to_numpy()),
-        )
+        status = once["status"].cast(pl.String).to_numpy()
+        yield *broken[first], Cycles(once["at_ns"].to_numpy(), answered, status, again["received_ns"].to_numpy())
 
 
 def recovered(cycles: Cycles, fault: Fault) -> int | None:
@@ -192,7 +185,7 @@ def _mean(counts: Sequence[int]) -> Estimate:
     values = np.array(counts, dtype=np.float64)
     if len(values) < bootstrap.MINIMUM_REPETITIONS:
         return Estimate(float(values.mean()))
-    t = float(stats.t.ppf((1 + bootstrap.CONFIDENCE) / 2, len(values) - 1))
+    t = float(special.stdtrit(len(values) - 1, (1 + bootstrap.CONFIDENCE) / 2))
     width = t * float(values.std(ddof=1)) / math.sqrt(len(values))
     return Estimate(float(values.mean()), max(0.0, float(values.mean()) - width), float(values.mean()) + width)
 

@@ -7,7 +7,7 @@ as many independent cycles as the clustered ones are worth, with Student's in pl
 Hence 0 of n has an upper limit, and a share that hangs on one repetition a wide one.
 """
 
-from scipy import stats
+from scipy import special
 
 from analysis.distribution import Integers
 
@@ -21,8 +21,8 @@ def limits(share: float, events: Integers, offered: Integers, confidence: float)
     """Likewise about a `share` that is known more exactly than by counting whole events."""
     effective = effective_size(events, offered, confidence)
     least, tail = share * effective, (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, least, effective - least + 1)) if least > 0 else 0.0
-    high = float(stats.beta.ppf(1 - tail, least + 1, effective - least)) if least < effective else 1.0
+    low = float(special.betaincinv(least, effective - least + 1, tail)) if least > 0 else 0.0
+    high = float(special.betaincinv(least + 1, effective - least, 1 - tail)) if least < effective else 1.0
     return low, high
 
 
@@ -33,5 +33,5 @@ def effective_size(events: Integers, offered: Integers, confidence: float) -> fl
     residual = events - share * offered
     variance = repetitions / (repetitions - 1) * float(residual @ residual) / total**2
     independent = min(share * (1 - share) / variance, total) if variance > 0 and 0 < share < 1 else total
-    upper = (1 + confidence) / 2
-    return float(independent * (stats.t.ppf(upper, total - 1) / stats.t.ppf(upper, repetitions - 1)) ** 2)
+    of_cycles, of_repetitions = special.stdtrit([total - 1, repetitions - 1], (1 + confidence) / 2)
+    return float(independent * (of_cycles / of_repetitions) ** 2)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from scipy import stats
+import scipy
+from scipy import special
 
 from analysis import integrity
 from analysis.bootstrap import MINIMUM_REPETITIONS
@@ -174,9 +175,10 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     orders = {r.repetition: r.order for r in bundle.repetitions if r.cell == summary.cell.index}
     order = np.array([orders[number] for number in distribution.repetitions.tolist()])
     rank = order.argsort().argsort()
-    slope = float(stats.theilslopes(medians, rank).slope)
+    first, second = np.triu_indices(len(medians), 1)
+    slope = float(np.median((medians[second] - medians[first]) / (rank[second] - rank[first])))  # Theil 1950, Sen 1968
     drift = slope * (len(medians) - 1) / float(medians.mean())
-    if abs(drift) > TREND and stats.kendalltau(rank, medians).pvalue < SIGNIFICANCE:
+    if abs(drift) > TREND and scipy.stats.kendalltau(rank, medians).pvalue < SIGNIFICANCE:
         yield _tell(Kind.TREND, summary.cell.label, percent=100 * drift)
 
 
@@ -186,7 +188,7 @@ def _ramp(summary: CellSummary) -> Iterator[Caution]:
     if not len(ramps) or abs(float(np.median(ramps))) <= TREND:
         return
     alike = max(int((ramps > 0).sum()), int((ramps < 0).sum()))
-    if stats.binomtest(alike, len(ramps)).pvalue < SIGNIFICANCE:
+    if 2 * special.bdtrc(alike - 1, len(ramps), 0.5) < SIGNIFICANCE:
         share = 100 * float(np.median(ramps))
         yield _tell(Kind.RAMP, summary.cell.label, percent=share, count=alike, total=len(ramps))
 

@@ -137,6 +137,7 @@ class DockerStand(Stand):
         self._engine = engine.connect()
         self._pinned = dict(pinned or {})
         self._folder = Path()
+        self._extra = "{}"
         self._project = ""
         self._environment: dict[str, str] = {}
         self._conditions: Conditions | None = None
@@ -217,8 +218,7 @@ class DockerStand(Stand):
         if conditions == self._conditions:
             return
         self._powers |= Powers.needed(conditions)
-        override = self._folder / "override.json"
-        override.write_text(json.dumps(self._override(conditions), indent=1))
+        self._extra = json.dumps(self._override(conditions))
         self._environment |= {
             "TCP": conditions.tcp, "BOARD": conditions.board.kind, "SESSION": conditions.session,
             "SECURITY": conditions.security,
@@ -436,11 +436,12 @@ class DockerStand(Stand):
             raise StandError(f"the container of {service} is gone") from None
 
     def _compose(self, *arguments: str) -> str:
-        command = ["docker", "compose", "--file", str(COMPOSE_FILE), "--file", str(self._folder / "override.json")]
+        command = ["docker", "compose", "--file", str(COMPOSE_FILE), "--file", "-"]
         # A session of its own: Ctrl-C is for us, and we take the stand down in order.
         done = subprocess.run(
             [*command, "--profile", "*", *arguments],
-            env=self._environment, capture_output=True, text=True, check=False, start_new_session=True,
+            input=self._extra, env=self._environment, capture_output=True, text=True, check=False,
+            start_new_session=True,
         )  # fmt: skip
         if done.returncode:
             raise StandError(f"docker compose {arguments[0]} failed: {_last_line(done.stderr)}")

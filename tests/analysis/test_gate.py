@@ -11,9 +11,11 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 from test_analysis_cli import run
 
-from analysis import gate
+from analysis import compare, gate
 from analysis.bundle import read
 from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, as_junit
+from analysis.compare import Claim
+from analysis.selection import Selection
 from schema.looks import looks
 
 STEADY = Latency(between_us=20)
@@ -37,6 +39,12 @@ def judged(baseline: Path, other: Path, **options: Any) -> Outcome:
     return gate.judge(read(baseline), read(other), **options)
 
 
+def read_claims(baseline: Path, other: Path) -> list[Claim]:
+    """Those of the first headline."""
+    a, b = (Selection(bundle.name, bundle, bundle.cells) for bundle in (read(baseline), read(other)))
+    return [claim for claim in compare.compare(a, b).claims if (claim.metric, claim.statistic) == ("T", "p50")]
+
+
 def test_the_same_again_is_not_slower(baseline: Path, tmp_path: Path) -> None:
     outcome = judged(baseline, candidate(tmp_path / "b"), margin_percent=60)
     assert (outcome.verdict, outcome.code) == (PASS, 0)
@@ -55,6 +63,17 @@ def test_half_a_millisecond_more_is_slower_and_less_is_not(baseline: Path, tmp_p
 def test_a_difference_within_the_margin_does_not_matter_even_if_it_is_sure(baseline: Path, tmp_path: Path) -> None:
     slow = candidate(tmp_path / "b", shift_us=500)
     assert judged(baseline, slow, margin_percent=60).verdict == PASS
+
+
+def test_a_difference_that_is_sure_but_smaller_than_the_margin_fails_nobody(baseline: Path, tmp_path: Path) -> None:
+    slow = candidate(tmp_path / "b", shift_us=100)
+    (first, *_) = read_claims(baseline, slow)
+    inside = first.difference / first.a * 100 * 1.2  # of per cent: beyond the difference, within its interval
+    assert first.low > 0, "sure to be slower"
+    assert inside < first.high / first.a * 100
+    outcome = judged(baseline, slow, margin_percent=inside)
+    assert (outcome.verdict, outcome.code) == (UNKNOWN, 3)
+    assert "it may still lie inside the margin" in outcome.sentence
 
 
 def test_a_noisy_candidate_cannot_be_told(tmp_path: Path) -> None:

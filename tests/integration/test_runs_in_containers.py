@@ -236,7 +236,7 @@ def test_what_was_not_as_its_label_says_is_said_and_run_again(
 
 def test_a_runner_told_to_stop_ends_as_by_ctrl_c(runner: Runner) -> None:
     run = DockerRun(runner, "0", *LONG)
-    eventually((runner.bundle / "override.json").exists, "the stand on its way up", 60)
+    eventually((runner.bundle / "compose.yml").exists, "the stand on its way up", 60)
     run.process.send_signal(signal.SIGTERM)  # in the middle of Compose's work
     code, said = run.end()
     assert code == 130, said

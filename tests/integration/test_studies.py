@@ -25,6 +25,7 @@ class Done:
 
     def __init__(self, runner: Runner, said: str) -> None:
         self.said = said
+        self._runner = runner
         self.facts = runner.facts()
         self.cells: Cells = self.facts["plan"]["cells"]
         self.arms = list(dict.fromkeys(cell["arm"] for cell in self.cells))
@@ -48,6 +49,11 @@ class Done:
             proof["observed"]["value"] for each in self.repetitions(arm) for proof in each["proofs"]
             if (proof["service"], proof["knob"]) == (service, knob)
         ]  # fmt: skip
+
+    def compose(self, arm: str) -> str:
+        """The Compose file of an arm's conditions, the same one in every repetition."""
+        (name,) = {each["compose"] for each in self.repetitions(arm)}
+        return (self._runner.bundle / name).read_text()
 
     def t_p50_us(self, arm: str, qos: int) -> float:
         t_us = [
@@ -93,6 +99,7 @@ def test_study_qos_shows_that_nagle_makes_qos_2_slow(study: Study) -> None:
     for arm in done.arms:
         for service in ("broker", "control-loop", "pi"):
             assert set(done.observed(arm, service, "tcp")) == {arm}
+        assert f"/mosquitto/config/{arm}.conf" in done.compose(arm)
     assert done.t_p50_us("nagle", 2) >= 2 * done.t_p50_us("nodelay", 2)
 
 
