@@ -270,6 +270,8 @@ def _open(effects: Sequence[Effect], *, alone: bool) -> str:
     claim, (_, a) = effects[0].headline, _short(effects[0])
     names = [_short(effect)[0] for effect in effects]
     named = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    if len(names) > recovery.FEW:
+        named = f"any of {len(names)} other arms"
     differences = [e.headline.detectable for e in effects if e.headline.detectable is not None]
     could = f": this run could have found {claim.quantity.text(min(differences))}" if differences else ""
     needed = [e.headline.repetitions for e in effects if e.headline.repetitions]

@@ -52,6 +52,13 @@ def test_the_sentence_comes_first_and_no_line_of_a_pipe_is_longer_than_120(tmp_p
     assert not any("\x1b" in line for line in lines)
 
 
+def test_many_arms_of_which_nothing_can_be_told_are_counted_not_listed(tmp_path: Path):
+    cells = tuple(CellSpec(scenario="2", arm=f"arm {number}", contention="cpu") for number in range(7))
+    found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
+    sentence = answer.of(found, statistics.summarise(found)).sentence
+    assert sentence.startswith("Cannot tell whether any of 6 other arms differs from arm 0 in p99 of O")
+
+
 def test_a_narrow_terminal_gets_tables_beneath_each_other_and_every_figure(capsys: pytest.CaptureFixture[str]):
     figures = [f"{n}00.000" for n in range(1, 10)]
     grid = Grid("Latency in ms", ("arm", *(f"statistic {n}" for n in range(1, 10))), 1, (("fifo both", *figures),))
