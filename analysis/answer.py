@@ -267,18 +267,25 @@ def _amount(claim: Claim) -> str:
 
 
 def _open(effects: Sequence[Effect], *, alone: bool) -> str:
-    claim, (_, a) = effects[0].headline, _short(effects[0])
-    names = [_short(effect)[0] for effect in effects]
+    """Several may be open for several reasons: the finest difference and the fewest repetitions are of one of them."""
+    claim, pairs = effects[0].headline, [_short(effect) for effect in effects]
+    names, references, several = [b for b, _ in pairs], {a for _, a in pairs}, len(effects) > 1
     named = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     if len(names) > recovery.FEW:
         named = f"any of {len(names)} other arms"
-    differences = [e.headline.detectable for e in effects if e.headline.detectable is not None]
-    could = f": this run could have found {claim.quantity.text(min(differences))}" if differences else ""
+    against = f"{named} differs from {pairs[0][1]}"
+    if len(references) > 1:
+        against = f"any of {len(names)} cells differs from the one it is compared with"
+    detectable = [e.headline.detectable for e in effects if e.headline.detectable is not None]
+    could = f": this run could have found {claim.quantity.text(min(detectable))}" if detectable else ""
+    could += f" to {claim.quantity.text(max(detectable))}" if several and detectable else ""
     needed = [e.headline.repetitions for e in effects if e.headline.repetitions]
-    settle = f"; about {min(needed):,} repetitions would settle it" if needed else ""
+    settle = (
+        f"; about {min(needed):,} repetitions would settle {'the first of them' if several else 'it'}" if needed else ""
+    )
     why = f" ({claim.why})" if claim.why else ""
     start = "Cannot tell" if alone else "It cannot tell"
-    return f"{start} whether {named} differs from {a} in {claim.quantity.name}{why}{could}{settle}."
+    return f"{start} whether {against} in {claim.quantity.name}{why}{could}{settle}."
 
 
 def _short(effect: Effect) -> tuple[str, str]:

@@ -63,9 +63,9 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     """
     run = _open(bundle)
     summaries = statistics.summarise(run)
-    left_out = derived.write(run, summaries, run.folder)
+    written = derived.write(run, summaries, run.folder)
+    found = written.found
     console = terminal()
-    found = answer.of(run, summaries)
     say(console, [found.question.text, found.sentence], "bold")
     say(console, [f"{run.name}: {run.status}", *derived.conditions_of(run), *found.notes])
     for panel in forest.panels(found):
@@ -80,7 +80,7 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
         console, [f"{len(proofs.rows) - len(proved.asked(proofs).rows)} more fields that nobody set read as untouched."]
     )
     say(console, (f"warning: {caution.line}" for caution in warnings.of(run, summaries)), "yellow")
-    say(console, [left_out] if left_out else [])
+    say(console, [written.left_out] if written.left_out else [])
     say(console, [f"Figures (PNG, SVG, PDF): {bundle / derived.FIGURES}/", f"Report: {bundle / derived.REPORT}"])
     if asserted := assertions.judge(run, summaries):
         say(console, [asserted.sentence, *asserted.lines], "bold")

@@ -2,6 +2,7 @@
 """The files that analysis adds to a bundle, any number of times, the same bytes each time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
@@ -33,11 +34,16 @@ ASSERTIONS = ("assert.json", "assert.md", "assert.xml")
 FILES = ("summary.csv", "table.md", RECOVERY, *ASSERTIONS, REPORT)
 
 
-def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> str:
-    """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums.
+@dataclass(frozen=True)
+class Written:
+    """What was found on the way: the answer, and what the figures leave out, nothing where all are drawn."""
 
-    Returns what the figures leave out, nothing where all are drawn.
-    """
+    found: answer.Answer
+    left_out: str
+
+
+def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Written:
+    """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
     files.require_plain(target)
     recoveries = recovery.of(bundle)
     files.write_text(target / "summary.csv", summary.render(summaries))
@@ -56,7 +62,7 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> str
     answer_figures.save(bundle, summaries, found, drawn)
     files.replace_folder(drawn, target / FIGURES)
     checksums.write(target, SUMS, names(target))
-    return left_out
+    return Written(found, left_out)
 
 
 def names(folder: Path) -> list[str]:

@@ -59,6 +59,19 @@ def test_many_arms_of_which_nothing_can_be_told_are_counted_not_listed(tmp_path:
     assert sentence.startswith("Cannot tell whether any of 6 other arms differs from arm 0 in p99 of O")
 
 
+def test_a_sentence_about_several_intervals_names_no_arm_of_one_of_them_as_what_all_are_compared_with(tmp_path: Path):
+    cells = tuple(
+        CellSpec(scenario="2", arm=arm, contention="cpu", interval_ms=interval_ms)
+        for arm in ("none", "fifo")
+        for interval_ms in (20, 50)
+    )
+    found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
+    sentence = answer.of(found, statistics.summarise(found)).sentence
+    assert sentence.startswith(
+        "Cannot tell whether any of 2 cells differs from the one it is compared with in p99 of O"
+    )
+
+
 def test_a_narrow_terminal_gets_tables_beneath_each_other_and_every_figure(capsys: pytest.CaptureFixture[str]):
     figures = [f"{n}00.000" for n in range(1, 10)]
     grid = Grid("Latency in ms", ("arm", *(f"statistic {n}" for n in range(1, 10))), 1, (("fifo both", *figures),))

@@ -133,4 +133,4 @@ def test_what_the_figures_leave_out_is_said(tmp_path: Path) -> None:
     many = tuple(CellSpec(interval_ms=20 + index) for index in range(20))
     folder = synthetic.write(tmp_path / "many", Spec(cells=many, repetitions=3, messages=10))
     run = read(folder)
-    assert "figures are drawn: T only" in derived.write(run, statistics.summarise(run), folder)
+    assert "figures are drawn: T only" in derived.write(run, statistics.summarise(run), folder).left_out
