@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.answer import Answer, Effect
-from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, Claim
+from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
 from analysis.quantity import Quantity
 
 ROWS = 40
-"""The most arms in a panel: beyond it, only those that differ most are drawn."""
+"""The most arms in a panel: beyond it, what is sure goes before what is not, and larger differences before smaller."""
 KINDS = {FASTER: "better", FEWER: "better", SLOWER: "worse", MORE: "worse", SAME: "same"}
 MARKS = {"better": "▼", "worse": "▲", "same": "=", "unknown": "?"}
 
@@ -69,7 +69,8 @@ def _panel(answer: Answer, quantity: Quantity, *, headline: bool) -> Panel | Non
     claims = list(_claims(answer.effects, quantity))
     if not claims:
         return None
-    shown = claims if len(claims) <= ROWS else sorted(claims, key=lambda own: -abs(own[1].difference))[:ROWS]
+    telling = sorted(claims, key=lambda own: (own[1].verdict == UNKNOWN, -abs(own[1].difference)))[:ROWS]
+    shown = [own for own in claims if own in telling]
     margin = max(_scale(claim) * claim.margin for _, claim in claims if not claim.cut) if _measurable(claims) else 0.0
     first = " | ".join(dict.fromkeys(effect.a for effect, _ in shown))
     unit = "%" if quantity.is_time else quantity.points

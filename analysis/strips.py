@@ -40,7 +40,11 @@ def forest(panel: Panel) -> str:
     axis = _axis([(at(tick), f"{'+' if tick > 0 else ''}{tick:g}".replace("-", "−")) for tick in ticks])
     unit = "% of its value" if panel.unit == "%" else panel.unit
     words = f"difference in {unit}; less is better"
-    more = f'<p class="quiet">{panel.left_out} more, which differ less, are not drawn.</p>' if panel.left_out else ""
+    more = (
+        f'<p class="quiet">{panel.left_out} more, which differ less or of which less is sure, are not drawn.</p>'
+        if panel.left_out
+        else ""
+    )
     if any(row.value is not None and not (low <= row.low and row.high <= high) for row in panel.rows):
         more += '<p class="quiet">An arrow: the interval goes on beyond the axis.</p>'
     head = _head(("", words, "difference [95 %]", "verdict"))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the figures draw, point by point."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,9 @@ import polars as pl
 import pytest
 import synthetic
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from synthetic import CellSpec, Spec
+from synthetic import CellSpec, Latency, Spec
 
-from analysis import answer, answer_figures, derived, figures, statistics
+from analysis import answer, answer_figures, derived, figures, forest, statistics
 from analysis.bundle import read
 from analysis.distribution import Distribution
 
@@ -100,6 +101,29 @@ def test_the_first_screen_is_drawn_for_papers_too(tmp_path: Path):
     files = sorted(path.name for path in (tmp_path / "once").iterdir())
     assert files == [f"{name}.{kind}" for name in ("forest", "repetitions") for kind in ("pdf", "png", "svg")]
     assert all((tmp_path / "once" / name).read_bytes() == (tmp_path / "again" / name).read_bytes() for name in files)
+
+
+def test_a_forest_of_too_many_arms_keeps_what_is_sure_and_the_order_of_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    steady, wild = Latency(between_us=10), Latency(between_us=2500)
+    latencies = {
+        "none": steady,
+        "wild": wild,
+        "slow": replace(steady, shift_us=900),
+        "fast": replace(steady, shift_us=-300),
+        "wilder": wild,
+    }
+    cells = tuple(CellSpec(scenario="2", arm=arm, latency=latency) for arm, latency in latencies.items())
+    run = read(
+        synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=12, messages=100, data_seed=4))
+    )
+    monkeypatch.setattr(forest, "ROWS", 2)
+    found = answer.of(run, statistics.summarise(run))
+    titles = {panel.title.split(",")[0]: panel for panel in forest.panels(found)}
+    panel = titles["median of T"]
+    assert [(row.label, row.kind) for row in panel.rows] == [("fast", "better"), ("slow", "worse")]
+    assert panel.left_out == 2
 
 
 def test_arms_are_lines_of_one_figure(tmp_path: Path):
