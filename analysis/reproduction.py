@@ -30,6 +30,8 @@ class Outcome:
     verdict: str
     headline: bool = False
     """Is it what the original was made to answer?"""
+    why: str = ""
+    """What keeps it from being told, and what that would take."""
 
 
 def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
@@ -50,6 +52,8 @@ def summary(found: Sequence[Outcome]) -> str:
     text = f"{_counted(found)}."
     if first and len(first) < len(found):
         text = f"Of the headline, {_counted(first)}. In all, {text}"
+    if reason := next((outcome.why for outcome in first or found if outcome.verdict == OPEN and outcome.why), ""):
+        text += f" Why not: {reason}."
     broken = [outcome.claim for outcome in found if outcome.verdict == NO]
     if not broken:
         return text
@@ -81,7 +85,8 @@ def _of_arms(original: Bundle, replay: Bundle, question: Question) -> Iterator[O
             verdict = YES if was.verdict == now.verdict else NO
         replayed = now.words if now else "not measured"
         first = was.quantity in question.headlines
-        yield Outcome(f"{name}: {was.quantity.name}", was.words, replayed, verdict, first)
+        whose = [f"{side}: {why}" for side, own in (("original", was), ("replay", now)) if own and (why := _needs(own))]
+        yield Outcome(f"{name}: {was.quantity.name}", was.words, replayed, verdict, first, "; ".join(whose))
 
 
 def _of_levels(original: Bundle, replay: Bundle, question: Question) -> Iterator[Outcome]:
@@ -94,7 +99,15 @@ def _of_levels(original: Bundle, replay: Bundle, question: Question) -> Iterator
         verdict = {SAME: YES, UNKNOWN: OPEN}.get(claim.verdict, NO)
         name = f"{claim.cells[0].label}: {claim.quantity.name}"
         values = claim.quantity.text(claim.a), claim.quantity.text(claim.b)
-        yield Outcome(name, *values, verdict, claim.quantity in question.headlines)
+        yield Outcome(name, *values, verdict, claim.quantity in question.headlines, _needs(claim))
+
+
+def _needs(claim: Claim) -> str:
+    """Why a claim cannot tell, and about how many repetitions would let it; nothing where it can."""
+    if claim.verdict != UNKNOWN:
+        return ""
+    settle = f"about {claim.repetitions:,} repetitions a side would settle it" if claim.repetitions else ""
+    return ", ".join(filter(None, (claim.why, settle)))
 
 
 def _key(claim: Claim) -> Key:

@@ -85,4 +85,5 @@ def test_the_replay_is_judged_claim_by_claim() -> None:
     assert levels["median of R"] == ("4.71 ms", "27.4 ms")
     assert levels["share of lost cycles"] == ("0 %", "26.7 %")
     assert "Of the headline, 0 of 1 claims were reproduced, 0 contradicted" in reproduction.summary(found)
+    assert "Why not: losses leave the interval open." in reproduction.summary(found)
     assert "another machine" in str(reproduction.caveat(original, replay))
