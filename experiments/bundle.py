@@ -12,7 +12,7 @@ import json
 import os
 import resource
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,17 +95,36 @@ class BundleWriter:
         fresh.symlink_to(self.folder.name)
         fresh.replace(results / "latest")
 
-    def add_samples(self, rows: list[dict[str, Any]]) -> None:
-        """Append one repetition's samples; they are on disk when this returns."""
-        self._add("samples", rows)
+    def add(
+        self,
+        entry: dict[str, Any],
+        samples: list[dict[str, Any]],
+        resources: Sequence[dict[str, Any]] = (),
+        path: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        """Append one repetition and what was measured in it; all is on disk when this returns.
 
-    def add_resources(self, order: int, rows: list[dict[str, Any]]) -> None:
-        """Append what was sampled during one repetition."""
-        self._add("resources", [row | {"order": order} for row in rows])
+        Raises OSError where the disk is full: the repetition is then in half of the room kept for the end, if it fits.
+        """
+        tables = {"samples": samples, "path": path, "resources": [row | {"order": entry["order"]} for row in resources]}
+        try:
+            self._add(entry, tables)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.truncate(self.folder / RESERVE, RESERVE_BYTES // 2)
+            self._add(entry, tables)
+            raise
 
-    def add_path(self, rows: list[dict[str, Any]]) -> None:
-        """Append one repetition's split of O."""
-        self._add("path", rows)
+    def _add(self, entry: dict[str, Any], tables: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+        repetitions = self.facts["repetitions"]
+        if not any(known is entry for known in repetitions):
+            for name, rows in tables.items():
+                if rows or name == "samples":
+                    table = pa.Table.from_pylist(rows, _TABLES[name])
+                    part = self._parts / f"{name}-{len(repetitions):06}.parquet"
+                    _replace(part, functools.partial(pq.write_table, table, compression="zstd"))
+            repetitions.append(entry)
+        self.save()
 
     def add_compose(self, project: str) -> str:
         """Keep a Compose project as run, the same one once; returns its file: compose.yml, then compose-2.yml, …."""
@@ -114,12 +133,6 @@ class BundleWriter:
             target = self.folder / _compose_file(len(self._composed))
             _replace(target, lambda scratch: scratch.write_text(project))
         return _compose_file(1 + self._composed.index(project))
-
-    def _add(self, name: str, rows: list[dict[str, Any]]) -> None:
-        """One more part of a table, numbered by the repetition that it belongs to."""
-        part = self._parts / f"{name}-{len(self.facts['repetitions']):06}.parquet"
-        table = pa.Table.from_pylist(rows, _TABLES[name])
-        _replace(part, lambda scratch: pq.write_table(table, scratch, compression="zstd"))
 
     def save(self, *changed: dict[str, Any]) -> None:
         """Write what is new since the last time: repetitions added, those `changed`, and facts other than the plan."""

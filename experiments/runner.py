@@ -319,13 +319,11 @@ class Runner:
             disturbed = conditions.contention is not None or conditions.fault is not None
             reasons = noise.reasons(entry["noise"], disturbed=disturbed)
             entry |= {"validity": "noisy" if reasons else "valid", "reasons": reasons}
-        self.bundle.add_samples(rows)
+        passed = []
         if self._plan.captured:
             seen = path.passed(running.messages, entry["repetition"])
-            self.bundle.add_path([parts for row in rows if (parts := path.split(row, seen))])
-        self.bundle.add_resources(entry["order"], running.resources)
-        self._entries().append(entry)
-        self.bundle.save()
+            passed = [parts for row in rows if (parts := path.split(row, seen))]
+        self.bundle.add(entry, rows, running.resources, passed)
 
     def _verdict(self) -> tuple[str, str, int]:
         """Return status, reason and exit code: complete where each repetition that was to be, or its re-run, counts."""

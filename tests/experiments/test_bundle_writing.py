@@ -33,9 +33,8 @@ def write(folder):
     writer = BundleWriter(folder, "test", {{"padding": "x" * 500}})
     for repetition in range({REPETITIONS}):
         # Values that compress badly, so that the file grows.
-        writer.add_samples([row | {{"sequence": hash((repetition, n)) % 2**40}} for n in range({ROWS})])
-        writer.facts["repetitions"].append({{"repetition": repetition}})
-        writer.save()
+        rows = [row | {{"sequence": hash((repetition, n)) % 2**40}} for n in range({ROWS})]
+        writer.add({{"repetition": repetition}}, rows)
     writer.close("complete", None)
 
 def until_step(step):
@@ -159,10 +158,8 @@ def test_a_repetition_costs_the_same_however_many_went_before(tmp_path: Path, mo
     costs = []
     for order in range(300):
         written.clear()
-        writer.add_samples([dict.fromkeys(SAMPLES.names) | {"sequence": order}] * ROWS)
-        writer.add_resources(order, [{"t_ns": order, "service": "broker"}])
-        writer.facts["repetitions"].append({"order": order})
-        writer.save()
+        rows = [dict.fromkeys(SAMPLES.names) | {"sequence": order}] * ROWS
+        writer.add({"order": order}, rows, [{"t_ns": order, "service": "broker"}])
         costs.append(sum(written))
     assert max(costs) < 1.1 * min(costs)
 
@@ -205,11 +202,13 @@ def test_a_disk_that_fills_up_is_said_with_the_file_and_the_bundle_is_sealed_all
     writer = BundleWriter(small_disk / "results", "scenario-0", {"plan": {}})
     fill(small_disk)
     with pytest.raises(OSError, match="No space left on device") as caught:
-        writer.add_samples([{"scenario": "0", "sequence": n} for n in range(1000)])
+        writer.add({"order": 0}, [{"scenario": "0", "sequence": n} for n in range(1000)])
     assert str(caught.value.filename).endswith("samples-000000.parquet")
     writer.close("partial", "the disk is full")
     facts = json.loads((writer.folder / "bundle.json").read_text())
     assert (facts["status"], facts["reason"]) == ("partial", "the disk is full")
+    assert facts["repetitions"] == [{"order": 0}], "what was measured last is kept: there was room for the end"
+    assert len(samples_of(writer.folder)) == 1000
     assert {path.name for path in writer.folder.iterdir()} == {"bundle.json", "samples.parquet", "SHA256SUMS", "logs"}
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=writer.folder, check=True)
 
