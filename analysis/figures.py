@@ -23,7 +23,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from analysis import bootstrap, conditions, labels
 from analysis.bundle import Bundle
 from analysis.distribution import Distribution, Floats, Integers
-from analysis.quantity import Quantity
+from analysis.quantity import Quantity, percentage
 from analysis.statistics import CellSummary
 
 METRICS: Mapping[str, str] = {
@@ -291,7 +291,7 @@ def _style(i: int) -> dict[str, Any]:
 
 
 def _lost(curve: Curve) -> str:
-    return f" ({100 * curve.lost / curve.offered:.2g} % lost)" if curve.lost else ""
+    return f" ({percentage(curve.lost, curve.offered)} lost)" if curve.lost else ""
 
 
 def _samples(curve: Curve) -> str:

@@ -5,6 +5,7 @@ import numpy as np
 
 from analysis.bundle import Bundle
 from analysis.findings import rough
+from analysis.quantity import percentage
 
 LATE_US = 1000
 """A request that left later than this after its time counts as late."""
@@ -26,6 +27,6 @@ def _lateness(bundle: Bundle) -> str:
     late_us = np.concatenate([np.zeros(0, dtype=np.int32), *(frame["late_us"].to_numpy() for frame in frames)])
     if not len(late_us):
         return ""
-    p99, late = np.quantile(late_us, 0.99, method="higher"), np.mean(late_us > LATE_US)
-    share = f"{100 * late:.2g} % later than {LATE_US / 1000:g} ms"
+    p99 = np.quantile(late_us, 0.99, method="higher")
+    share = f"{percentage(int((late_us > LATE_US).sum()), len(late_us))} later than {LATE_US / 1000:g} ms"
     return f"99 % of the sends left within {rough(float(p99))} ms of their time, {share}"

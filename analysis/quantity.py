@@ -17,6 +17,8 @@ RECOVERY = "recovery"
 OF_ANSWERED = frozenset({"min", "avg", "max", "jitter"})
 """Statistics that only answered cycles can have; every statistic of R is one too: the board timed what it answered."""
 OF_SHARES = {"share_percent": "share", "burst": "longest burst", "longest_burst": "longest burst of any repetition"}
+TWO_DIGITS = 99.5
+"""Above it, two digits would say 100 of what is less."""
 NAMES = {"avg": "mean", "p50": "median"}
 
 
@@ -109,6 +111,12 @@ class Quantity:
 def plural(count: int, noun: str) -> str:
     """`1 repetition`, `1,200 repetitions`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def percentage(count: float, offered: float) -> str:
+    """Two digits, `0.33 %`, `12 %`; 0 % and 100 % only where it is none or all."""
+    value = 100 * count / offered
+    return f"{value:.2g} %" if value < TWO_DIGITS else f"{math.floor(value)} %"
 
 
 def three_digits(value: float) -> str:

@@ -12,7 +12,7 @@ from analysis import thesis
 from analysis.findings import rough
 from analysis.forest import MARKS, Panel
 from analysis.forest import Row as ForestRow
-from analysis.quantity import Quantity
+from analysis.quantity import Quantity, percentage
 from analysis.repetitions import STATES, InOrder
 from analysis.repetitions import Row as OrderRow
 from analysis.statistics import CellSummary
@@ -157,7 +157,7 @@ def _value(estimates: Mapping[str, object], name: str) -> str:
 
 def _share(count: int, offered: int, name: str) -> str:
     kind = " some" if count else ""
-    share = f" ({100 * count / offered:.2g} %)" if count and offered else ""
+    share = f" ({percentage(count, offered)})" if count and offered else ""
     return f'<td class="number{kind}" data-name="{name}">{count:,}{share}</td>'
 
 

@@ -14,6 +14,7 @@ from synthetic import CellSpec, Latency, Spec
 from analysis import answer, answer_figures, derived, figures, forest, statistics
 from analysis.bundle import read
 from analysis.distribution import Distribution
+from analysis.quantity import percentage
 
 
 def plots_of(folder: Path) -> dict[str, figures.Plot]:
@@ -158,3 +159,18 @@ def test_what_the_figures_leave_out_is_said(tmp_path: Path) -> None:
     folder = synthetic.write(tmp_path / "many", Spec(cells=many, repetitions=3, messages=10))
     run = read(folder)
     assert "figures are drawn: T only" in derived.write(run, statistics.summarise(run), folder).left_out
+
+
+@pytest.mark.parametrize(
+    ("count", "offered", "said"),
+    [
+        (0, 400, "0 %"),
+        (1, 300, "0.33 %"),
+        (1, 4, "25 %"),
+        (399, 400, "99 %"),
+        (9999, 10_000, "99 %"),
+        (400, 400, "100 %"),
+    ],
+)
+def test_a_share_is_whole_only_where_it_is_all(count: int, offered: int, said: str):
+    assert percentage(count, offered) == said
