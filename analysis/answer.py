@@ -277,12 +277,11 @@ def _open(effects: Sequence[Effect], *, alone: bool) -> str:
     if len(references) > 1:
         against = f"any of {len(names)} cells differs from the one it is compared with"
     detectable = [e.headline.detectable for e in effects if e.headline.detectable is not None]
-    could = f": this run could have found {claim.quantity.text(min(detectable))}" if detectable else ""
-    could += f" to {claim.quantity.text(max(detectable))}" if several and detectable else ""
+    found = dict.fromkeys(claim.quantity.text(bound(detectable)) for bound in (min, max) if detectable)
+    could = f": this run could have found {' to '.join(found)}" if found else ""
     needed = [e.headline.repetitions for e in effects if e.headline.repetitions]
-    settle = (
-        f"; about {min(needed):,} repetitions would settle {'the first of them' if several else 'it'}" if needed else ""
-    )
+    settled = "the first of them" if several else "it"
+    settle = f"; about {min(needed):,} repetitions would settle {settled}" if needed else ""
     why = f" ({claim.why})" if claim.why else ""
     start = "Cannot tell" if alone else "It cannot tell"
     return f"{start} whether {against} in {claim.quantity.name}{why}{could}{settle}."
