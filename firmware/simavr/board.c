@@ -104,6 +104,7 @@ static struct {
     avr_uart_t *uart;
     avr_cycle_count_t byte_cycles; // one byte from the board, as the sketch set its speed
     avr_cycle_count_t boot_end;    // the bootloader runs until then
+    avr_cycle_count_t target;      // no sleep lasts longer
     uint64_t epoch_ns;             // wall clock at cycle 0
     wire_t to_board, from_board;
     FILE *trace;
@@ -127,9 +128,14 @@ static void log_errors(avr_t *avr, const int level, const char *format, va_list 
         vfprintf(stderr, format, arguments);
 }
 
-static void no_sleep(avr_t *avr, avr_cycle_count_t cycles)
+// run() paces; simavr would sleep on its own clock. It adds these cycles and one, which leads past the target where the
+// sketch falls asleep in the very step in which the target's timer fires.
+static void sleep_until_target(avr_t *avr, avr_cycle_count_t cycles)
 {
-    (void)avr, (void)cycles; // run() paces; simavr would sleep on its own clock
+    avr_cycle_count_t wakes = avr->cycle + cycles + 1;
+    avr_cycle_count_t latest = board.target > avr->cycle ? board.target : avr->cycle;
+    if (wakes > latest)
+        avr->cycle -= wakes - latest;
 }
 
 static avr_cycle_count_t do_nothing(avr_t *avr, avr_cycle_count_t when, void *param)
@@ -196,7 +202,8 @@ static void simulate_until(avr_cycle_count_t target)
         avr->cycle = target < board.boot_end ? target : board.boot_end;
     if (avr->cycle >= target)
         return;
-    // simavr runs, or sleeps, up to its next timer: this one makes it stop at the target.
+    board.target = target;
+    // simavr runs up to its next timer: this one makes it stop at the target.
     avr_cycle_timer_register(avr, target - avr->cycle, do_nothing, NULL);
     avr->run_cycle_limit = LOOKAHEAD;
     while (avr->cycle < target) {
@@ -219,7 +226,8 @@ static void babble(void)
 static bool board_quiet(void)
 {
     return board.avr->state == cpu_Sleeping && board.uart->tx_cnt == 0
-        && wire_empty(&board.to_board) && wire_empty(&board.from_board);
+        && wire_empty(&board.to_board) && wire_empty(&board.from_board)
+        && board.uart->input.read == board.uart->input.write;
 }
 
 // Millivolts on A0: the NTC (10 kOhm at 25 degrees, B = 3380 K) to ground, 10 kOhm to 5 V.
@@ -261,7 +269,7 @@ static void board_make(const char *elf, double celsius)
         die("libsimavr has no atmega2560");
     avr->frequency = CLOCK_HZ;
     avr->vcc = avr->avcc = avr->aref = SUPPLY_MV;
-    avr->sleep = no_sleep;
+    avr->sleep = sleep_until_target;
     load_elf(elf);
 
     for (avr_io_t *io = avr->io_port; io; io = io->next) {

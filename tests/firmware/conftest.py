@@ -25,6 +25,7 @@ def simulator() -> Path:
     toolchain = ("/usr/include/simavr/sim_avr.h", "/usr/share/arduino/hardware/arduino/avr", "/usr/lib/avr/include")
     if shutil.which("avr-gcc") and shutil.which("cc") and all(Path(path).exists() for path in toolchain):
         make("all")
+        make("pacing")  # the image's build does, too
     elif not (board.exists() and (BUILD / "sketch.elf").exists()):
         command = [sys.executable, "-m", "experiments", "firmware"]
         try:
