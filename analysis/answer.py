@@ -267,24 +267,28 @@ def _amount(claim: Claim) -> str:
 
 
 def _open(effects: Sequence[Effect], *, alone: bool) -> str:
-    """Several may be open for several reasons: the finest difference and the fewest repetitions are of one of them."""
-    claim, pairs = effects[0].headline, [_short(effect) for effect in effects]
-    names, references, several = [b for b, _ in pairs], {a for _, a in pairs}, len(effects) > 1
-    named = " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    if len(names) > recovery.FEW:
-        named = f"any of {len(names)} other arms"
-    against = f"{named} differs from {pairs[0][1]}"
-    if len(references) > 1:
-        against = f"any of {len(names)} cells differs from the one it is compared with"
+    """The finest difference and the fewest repetitions are of one of them; a reason is told where it is that of all."""
+    claim = effects[0].headline
     detectable = [e.headline.detectable for e in effects if e.headline.detectable is not None]
     found = dict.fromkeys(claim.quantity.text(bound(detectable)) for bound in (min, max) if detectable)
     could = f": this run could have found {' to '.join(found)}" if found else ""
     needed = [e.headline.repetitions for e in effects if e.headline.repetitions]
-    settled = "the first of them" if several else "it"
+    settled = "the first of them" if len(effects) > 1 else "it"
     settle = f"; about {min(needed):,} repetitions would settle {settled}" if needed else ""
-    why = f" ({claim.why})" if claim.why else ""
+    reasons = {effect.headline.why for effect in effects}
+    why = f" ({claim.why})" if claim.why and len(reasons) == 1 else ""
     start = "Cannot tell" if alone else "It cannot tell"
-    return f"{start} whether {against} in {claim.quantity.name}{why}{could}{settle}."
+    return f"{start} whether {_whether(effects)} in {claim.quantity.name}{why}{could}{settle}."
+
+
+def _whether(effects: Sequence[Effect]) -> str:
+    """`fifo both differs from none`; many are counted, and what differs from cell to cell is not named."""
+    names, references = zip(*map(_short, effects), strict=True)
+    if len(set(references)) > 1:
+        return f"any of {len(names)} cells differs from the one it is compared with"
+    if len(names) > recovery.FEW:
+        return f"any of {len(names)} other arms differs from {references[0]}"
+    return f"{' or '.join(filter(None, (', '.join(names[:-1]), names[-1])))} differs from {references[0]}"
 
 
 def _short(effect: Effect) -> tuple[str, str]:
@@ -321,4 +325,5 @@ def _of_losses(found: Sequence[Losses]) -> str:
 
 
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """As a sentence begins; a value of a variable (`clock:step:180s`) stays what one types."""
+    return text if ":" in text.partition(" ")[0] else text[:1].upper() + text[1:]

@@ -88,6 +88,12 @@ class Claim:
             return f"{SAME} within {self.margin:g} {points}"
         return f"{SAME} within {round(100 * self.margin / self.a, 3) if self.a else 0:g} %"
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What keeps it from being clear, and about how many repetitions would settle it."""
+        settle = f"about {self.repetitions:,} repetitions a side would settle it" if self.repetitions else ""
+        return tuple(filter(None, (self.why, settle)))
+
 
 MARGIN_POINTS = 1.0
 """The margin of a share, in points: as much as cuts p99. Of a burst: one cycle."""

@@ -10,7 +10,6 @@ and where they cannot tell the sentence says so. A p99 within 5 % takes hundreds
 candidate would ever pass.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 from analysis import answer, comparability, compare, headline, labels, sequential
@@ -117,7 +116,7 @@ def _verdict(claim: Claim, moved: str | None) -> tuple[str, str]:
     verdict = _of_time(claim) if claim.quantity.is_time else _of_share(claim)
     if moved and (claim.quantity.is_latency or claim.quantity == MISSED) and verdict == FAIL:
         return UNKNOWN, f"{_figures(claim)}; {moved}"
-    return verdict, _figures(claim) if verdict == PASS else "; ".join([_figures(claim), *_needs(claim)])
+    return verdict, _figures(claim) if verdict == PASS else "; ".join([_figures(claim), *claim.needs])
 
 
 def _of_time(claim: Claim) -> str:
@@ -142,14 +141,6 @@ def _figures(claim: Claim) -> str:
         return f"{values} ({'+' if claim.difference > 0 else ''}{value} % [{low}, {high}])"
     difference = quantity.figure(claim.difference, signed=True)
     return f"{values} ({difference} {quantity.interval(claim.low, claim.high)})"
-
-
-def _needs(claim: Claim) -> Iterator[str]:
-    """What keeps a claim from being clear, and what it would take."""
-    if claim.why:
-        yield claim.why
-    if claim.repetitions:
-        yield f"about {claim.repetitions:,} repetitions a side would settle it"
 
 
 def _sentence(checked: tuple[Check, ...], differing: list[str], margin: float) -> str:

@@ -21,6 +21,7 @@ from scipy import special
 
 from analysis import bootstrap, labels, medians, sequential
 from analysis.bundle import Bundle, Cell, Fault, Repetition
+from analysis.cycles import MISSING
 from analysis.distribution import Distribution, Floats, Integers, of_values
 from analysis.estimate import Estimate
 
@@ -29,7 +30,6 @@ UNBROKEN = 10
 
 FEW = 4
 """Cells of which the sentence tells each; of more it would be a table without lines."""
-MISSING = np.iinfo(np.int64).min
 AT_NS = pl.col("intended_ns") + 1000 * pl.col("late_us").cast(pl.Int64).fill_null(0)
 COLUMNS = (
     "order", "arm", "interval_ms", "qos", "repetition", "fault", "recovery_us", "watched_us", "lost", "late",

@@ -16,9 +16,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from analysis import conditions, recovery
 from analysis.bundle import Bundle
+from analysis.cycles import MISSING
 from analysis.distribution import Floats
 from analysis.figures import COLOURS, FORMATS, NOTICE, STYLE
-from analysis.recovery import MISSING, Summary
+from analysis.recovery import Summary
 
 NAME = "recovery"
 ANSWERED, LATE, LOST = COLOURS[0], COLOURS[4], COLOURS[1]

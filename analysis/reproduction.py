@@ -85,7 +85,7 @@ def _of_arms(original: Bundle, replay: Bundle, question: Question) -> Iterator[O
             verdict = YES if was.verdict == now.verdict else NO
         replayed = now.words if now else "not measured"
         first = was.quantity in question.headlines
-        whose = [f"{side}: {why}" for side, own in (("original", was), ("replay", now)) if own and (why := _needs(own))]
+        whose = [f"{side}: {why}" for side, own in (("original", was), ("replay", now)) if own and (why := _why(own))]
         yield Outcome(f"{name}: {was.quantity.name}", was.words, replayed, verdict, first, "; ".join(whose))
 
 
@@ -99,15 +99,12 @@ def _of_levels(original: Bundle, replay: Bundle, question: Question) -> Iterator
         verdict = {SAME: YES, UNKNOWN: OPEN}.get(claim.verdict, NO)
         name = f"{claim.cells[0].label}: {claim.quantity.name}"
         values = claim.quantity.text(claim.a), claim.quantity.text(claim.b)
-        yield Outcome(name, *values, verdict, claim.quantity in question.headlines, _needs(claim))
+        yield Outcome(name, *values, verdict, claim.quantity in question.headlines, _why(claim))
 
 
-def _needs(claim: Claim) -> str:
-    """Why a claim cannot tell, and about how many repetitions would let it; nothing where it can."""
-    if claim.verdict != UNKNOWN:
-        return ""
-    settle = f"about {claim.repetitions:,} repetitions a side would settle it" if claim.repetitions else ""
-    return ", ".join(filter(None, (claim.why, settle)))
+def _why(claim: Claim) -> str:
+    """Why a claim cannot tell; nothing where it can."""
+    return ", ".join(claim.needs) if claim.verdict == UNKNOWN else ""
 
 
 def _key(claim: Claim) -> Key:

@@ -117,7 +117,7 @@ class BundleWriter:
 
     def _add(self, entry: dict[str, Any], tables: Mapping[str, Sequence[dict[str, Any]]]) -> None:
         repetitions = self.facts["repetitions"]
-        if not any(known is entry for known in repetitions):
+        if not repetitions or repetitions[-1] is not entry:
             for name, rows in tables.items():
                 if rows or name == "samples":
                     table = pa.Table.from_pylist(rows, _TABLES[name])

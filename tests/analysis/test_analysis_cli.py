@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,22 @@ def test_many_arms_of_which_nothing_can_be_told_are_counted_not_listed(tmp_path:
     found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
     sentence = answer.of(found, statistics.summarise(found)).sentence
     assert sentence.startswith("Cannot tell whether any of 6 other arms differs from arm 0 in p99 of O")
+
+
+def test_the_reason_why_nothing_can_be_told_is_said_where_it_is_that_of_every_arm(tmp_path: Path):
+    cells = tuple(CellSpec(scenario="2", arm=arm, contention="cpu") for arm in ("none", "fifo", "nice"))
+    found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
+    effects = answer.of(found, statistics.summarise(found)).effects
+    one, other = (replace(e, claims=(replace(e.headline, why=why),)) for e, why in zip(effects, "ab", strict=True))
+    assert "(a)" not in answer._open([one, other], alone=True)
+    assert "(a)" in answer._open([one, one], alone=True)
+
+
+def test_a_value_that_begins_a_sentence_is_written_as_one_types_it(tmp_path: Path):
+    cells = (CellSpec(scenario="2", arm="none"), CellSpec(scenario="2", arm="clock:step:180s"))
+    found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
+    (effect,) = answer.of(found, statistics.summarise(found)).effects
+    assert answer._told(effect).startswith("clock:step:180s: ")
 
 
 def test_a_sentence_about_several_intervals_names_no_arm_of_one_of_them_as_what_all_are_compared_with(tmp_path: Path):

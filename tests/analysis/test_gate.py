@@ -15,7 +15,7 @@ from analysis import compare, gate
 from analysis.bundle import read
 from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, as_junit
 from analysis.compare import Claim
-from analysis.selection import Selection
+from analysis.selection import select
 from schema.looks import looks
 
 STEADY = Latency(between_us=20)
@@ -41,7 +41,7 @@ def judged(baseline: Path, other: Path, **options: Any) -> Outcome:
 
 def read_claims(baseline: Path, other: Path) -> list[Claim]:
     """Those of the first headline."""
-    a, b = (Selection(bundle.name, bundle, bundle.cells) for bundle in (read(baseline), read(other)))
+    a, b = (select(str(folder), read) for folder in (baseline, other))
     return [claim for claim in compare.compare(a, b).claims if (claim.metric, claim.statistic) == ("T", "p50")]
 
 
