@@ -72,8 +72,12 @@ images: venv ## pull or build every image and write .env, for `docker compose` b
 firmware: venv ## sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
 	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else $(RUN) -m experiments firmware; fi
 
+# Tests that only compute: a worker a CPU. All others start brokers, boards or containers and take their time.
+COMPUTING = tests/analysis tests/schema tests/test_older_bundles.py tests/test_two_hosts.py
+
 test: venv ## every test this host can run; REQUIRE_ENGINE=1 fails where there is no engine
-	@exec $(RUN) -m pytest
+	@$(RUN) -m pytest -n auto --dist loadscope $(COMPUTING); computed=$$?; \
+	$(RUN) -m pytest $(COMPUTING:%=--ignore=%) && exit $$computed
 
 host-test: venv ## everything on another host, in QEMU, as root: HOST=debian13 (an hour; QUICK=1: minutes; docs/hosts.md)
 	@PYTHONPATH=tests:. $(RUN) -m hosts
