@@ -82,8 +82,14 @@ test: venv ## every test this host can run; REQUIRE_ENGINE=1 fails where there i
 host-test: venv ## everything on another host, in QEMU, as root: HOST=debian13 (an hour; QUICK=1: minutes; docs/hosts.md)
 	@PYTHONPATH=tests:. $(RUN) -m hosts
 
+# Modules of tests are found by their folder, as pytest does: two folders may hold a conftest.py each.
+TEST_FOLDERS = $(filter-out tests/hosts/,$(sort $(dir $(wildcard tests/*.py tests/*/*.py))))
+
 check: venv ## what a reviewer's machine checks: format, lint, types
-	@"$$VENV"/bin/ruff format --check . && "$$VENV"/bin/ruff check . && "$$VENV"/bin/mypy
+	@"$$VENV"/bin/ruff format --check . && "$$VENV"/bin/ruff check . && "$$VENV"/bin/mypy && \
+	for folder in $(TEST_FOLDERS); do \
+	  MYPYPATH="tests:$$folder" "$$VENV"/bin/mypy --no-error-summary --allow-untyped-calls --implicit-reexport \
+	    "$$folder"*.py || exit; done
 
 clean: venv ## remove what a killed run left behind (bundles stay)
 	@exec $(RUN) -m experiments clean

@@ -260,7 +260,7 @@ class Program:
         return list(iter(lambda: self._lines.get(timeout=PATIENCE_S), None))
 
     def wait(self) -> int:
-        return self.process.wait(PATIENCE_S)
+        return int(self.process.wait(PATIENCE_S))
 
     def stop(self) -> None:
         """Let nothing outlive the test."""

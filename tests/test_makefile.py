@@ -49,7 +49,7 @@ class Make:
         """Arguments and environment of each program that was called."""
         calls = self.folder / "calls"
         lines = calls.read_text().splitlines() if calls.exists() else []
-        return [tuple(json.loads(line)) for line in lines]  # type: ignore[misc]
+        return [tuple(json.loads(line)) for line in lines]
 
 
 @pytest.fixture

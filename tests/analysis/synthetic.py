@@ -57,8 +57,8 @@ class Latency:
         for i in range(1, cycles):
             noise[i] = self.correlation * noise[i - 1] + np.sqrt(1 - self.correlation**2) * noise[i]
         level = self.floor_us + self.shift_us + self.drift_us * repetition + self.between_us * rng.standard_normal()
-        level = level + self.climb_us * np.arange(cycles) / cycles
-        o = np.maximum(level + self.spread_us * np.exp(self.sigma * noise), 50)
+        climb = self.climb_us * np.arange(cycles) / cycles
+        o = np.maximum(level + climb + self.spread_us * np.exp(self.sigma * noise), 50)
         r = np.maximum(self.r_us + 60 * rng.standard_normal(cycles), 30)
         return np.rint(r).astype(np.int64), np.rint(o).astype(np.int64)
 
@@ -170,7 +170,7 @@ def _repetition_rows(  # noqa: PLR0917
         sent = intended + (cell.lateness_us + int(rng.integers(-70, 70))) * NS
         t = int(r[i] + o[i]) + (TIMEOUT_US if i in late else 0)
         received = sent + t * NS + int(rng.integers(-400, 400))
-        row = {
+        row: dict[str, Any] = {
             "scenario": cell.scenario,
             "arm": cell.arm,
             "interval_ms": cell.interval_ms,

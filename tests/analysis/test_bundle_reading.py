@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -30,18 +31,18 @@ def line_of(error: BundleError) -> str:
     return line
 
 
-def test_a_complete_bundle_agrees_with_itself(scenario_1: Path):
+def test_a_complete_bundle_agrees_with_itself(scenario_1: Path) -> None:
     assert list(integrity.findings(read(scenario_1))) == []
 
 
-def test_a_run_killed_before_its_first_repetition_is_readable(bundle: Path):
+def test_a_run_killed_before_its_first_repetition_is_readable(bundle: Path) -> None:
     (bundle / "samples.parquet").unlink()
     edit(bundle, status="partial", repetitions=[], reason=None)
     assert list(integrity.findings(read(bundle))) == []
     assert statistics.summarise(read(bundle)) == ()
 
 
-def test_a_kill_between_samples_and_bundle_json_leaves_the_listed_repetitions(bundle: Path):
+def test_a_kill_between_samples_and_bundle_json_leaves_the_listed_repetitions(bundle: Path) -> None:
     repetitions = json.loads((bundle / "bundle.json").read_text())["repetitions"]
     edit(bundle, status="partial", repetitions=repetitions[:2])
     run = read(bundle)
@@ -49,7 +50,7 @@ def test_a_kill_between_samples_and_bundle_json_leaves_the_listed_repetitions(bu
     assert statistics.summarise(run)[0].counts.offered == 40
 
 
-def test_a_run_killed_in_its_middle_is_read_from_its_parts(bundle: Path):
+def test_a_run_killed_in_its_middle_is_read_from_its_parts(bundle: Path) -> None:
     whole = statistics.summarise(read(bundle))
     document = json.loads((bundle / "bundle.json").read_text())
     (bundle / ".parts").mkdir()
@@ -65,7 +66,7 @@ def test_a_run_killed_in_its_middle_is_read_from_its_parts(bundle: Path):
     assert statistics.summarise(run)[0].estimates == whole[0].estimates
 
 
-def test_a_torn_part_is_one_line(bundle: Path):
+def test_a_torn_part_is_one_line(bundle: Path) -> None:
     edit(bundle, status="partial", ended_utc=None)
     (bundle / ".parts").mkdir()
     (bundle / ".parts" / "repetition-000000.json").write_text("{")
@@ -74,8 +75,8 @@ def test_a_torn_part_is_one_line(bundle: Path):
     line_of(caught.value)
 
 
-def test_a_refused_bundle_is_readable(tmp_path: Path):
-    def refuse(document):
+def test_a_refused_bundle_is_readable(tmp_path: Path) -> None:
+    def refuse(document: dict[str, Any]) -> None:
         for entry in document["repetitions"]:
             entry |= {"counted": False, "validity": "refused", "reasons": ["priority: fifo:90 requested, other:0 read"]}
 
@@ -95,7 +96,7 @@ def test_a_refused_bundle_is_readable(tmp_path: Path):
         ('{"schema_version": 1, "plan": {"cells": [3]}, "repetitions": []}', "bundle.json"),
     ],
 )
-def test_a_damaged_bundle_json_is_one_line(bundle: Path, text: str, told: str):
+def test_a_damaged_bundle_json_is_one_line(bundle: Path, text: str, told: str) -> None:
     (bundle / "bundle.json").write_text(text)
     with pytest.raises(BundleError) as caught:
         read(bundle)
@@ -103,7 +104,7 @@ def test_a_damaged_bundle_json_is_one_line(bundle: Path, text: str, told: str):
 
 
 @pytest.mark.parametrize("keep", [0, 3, 100, -10])
-def test_a_cut_parquet_is_one_line(bundle: Path, keep: int):
+def test_a_cut_parquet_is_one_line(bundle: Path, keep: int) -> None:
     path = bundle / "samples.parquet"
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(BundleError) as caught:
@@ -111,7 +112,7 @@ def test_a_cut_parquet_is_one_line(bundle: Path, keep: int):
     assert "samples.parquet: cut or damaged" in line_of(caught.value)
 
 
-def test_bytes_overwritten_inside_the_parquet_are_one_line(bundle: Path):
+def test_bytes_overwritten_inside_the_parquet_are_one_line(bundle: Path) -> None:
     path = bundle / "samples.parquet"
     content = bytearray(path.read_bytes())
     content[40:600] = b"\0" * 560
@@ -122,14 +123,14 @@ def test_bytes_overwritten_inside_the_parquet_are_one_line(bundle: Path):
 
 
 @pytest.mark.parametrize("column", ["t_us", "status"])
-def test_a_missing_column_is_named(bundle: Path, column: str):
+def test_a_missing_column_is_named(bundle: Path, column: str) -> None:
     path = bundle / "samples.parquet"
     pl.read_parquet(path).drop(column).write_parquet(path)
     with pytest.raises(BundleError, match=f"column {column} is missing"):
         read(bundle)
 
 
-def test_a_column_of_another_type_is_named(bundle: Path):
+def test_a_column_of_another_type_is_named(bundle: Path) -> None:
     change(bundle, pl.col("t_us").cast(pl.String))
     with pytest.raises(BundleError, match="column t_us is String, not Int64"):
         read(bundle)
@@ -152,14 +153,14 @@ ROW_7 = (pl.col("repetition") == 2) & (pl.col("sequence") == 7)
         (pl.when(ROW_7).then(99).otherwise(pl.col("qos")).alias("qos"), "bundle.json does not list"),
     ],
 )
-def test_an_edited_row_is_found(bundle: Path, column: pl.Expr, told: str):
+def test_an_edited_row_is_found(bundle: Path, column: pl.Expr, told: str) -> None:
     change(bundle, column)
     assert any(told in finding for finding in integrity.findings(read(bundle)))
     with pytest.raises(BundleError):
         integrity.check(read(bundle))
 
 
-def test_edited_counts_are_found(bundle: Path):
+def test_edited_counts_are_found(bundle: Path) -> None:
     repetitions = json.loads((bundle / "bundle.json").read_text())["repetitions"]
     repetitions[1]["counts"]["ok"] -= 1
     edit(bundle, repetitions=repetitions)
@@ -168,18 +169,18 @@ def test_edited_counts_are_found(bundle: Path):
     assert any("bundle.json counts 19 ok, samples.parquet 20" in finding for finding in found)
 
 
-def test_a_complete_run_without_a_planned_repetition_is_found(bundle: Path):
+def test_a_complete_run_without_a_planned_repetition_is_found(bundle: Path) -> None:
     repetitions = json.loads((bundle / "bundle.json").read_text())["repetitions"]
     edit(bundle, repetitions=repetitions[:-1])
     assert any("planned repetitions are missing" in finding for finding in integrity.findings(read(bundle)))
 
 
-def test_an_earlier_schema_version_is_upgraded(bundle: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_earlier_schema_version_is_upgraded(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = json.loads((bundle / "bundle.json").read_text())
     document["title"] = document.pop("name")
     (bundle / "bundle.json").write_text(json.dumps(document | {"schema_version": 0}))
 
-    def upgrade(old, samples):
+    def upgrade(old: dict[str, Any], samples: pl.DataFrame) -> tuple[dict[str, Any], pl.DataFrame]:
         return old | {"name": old["title"]}, samples
 
     monkeypatch.setattr(bundles, "UPGRADES", {0: upgrade})
@@ -193,7 +194,7 @@ def leaves(node: object, path: tuple[object, ...] = ()) -> list[tuple[object, ..
 
 
 @pytest.mark.parametrize("value", [None, "x", -1, 0, 10**30, 2.5, True, [], [1], {}, {"a": 1}], ids=repr)
-def test_no_value_anywhere_in_bundle_json_makes_it_unreadable_without_a_line(tmp_path: Path, value: object):
+def test_no_value_anywhere_in_bundle_json_makes_it_unreadable_without_a_line(tmp_path: Path, value: object) -> None:
     bundle = synthetic.write(tmp_path / "bundle", Spec(repetitions=1, messages=3, warmup=1))
     text = (bundle / "bundle.json").read_text()
     for path in leaves(json.loads(text)):

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from analysis import bootstrap, statistics
 from analysis.distribution import Distribution
 
+Samples = list[list[int]]
+
 REPETITIONS = st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=30), min_size=1, max_size=6)
 
 
@@ -22,7 +24,9 @@ def distribution_of(samples: list[list[int]]) -> Distribution:
 
 
 @given(REPETITIONS, st.floats(0, 1), st.data())
-def test_a_quantile_of_weighted_repetitions_is_numpys_of_the_repeated_samples(samples, q, data):
+def test_a_quantile_of_weighted_repetitions_is_numpys_of_the_repeated_samples(
+    samples: Samples, q: float, data: st.DataObject
+) -> None:
     weights = data.draw(st.lists(st.integers(0, 3), min_size=len(samples), max_size=len(samples)).filter(any))
     repeated = np.concatenate([np.repeat(own, weight) for own, weight in zip(samples, weights, strict=True)])
     ours = distribution_of(samples).quantiles(np.array([weights]), q)
@@ -30,7 +34,7 @@ def test_a_quantile_of_weighted_repetitions_is_numpys_of_the_repeated_samples(sa
 
 
 @given(REPETITIONS, st.lists(st.integers(0, 9), min_size=6, max_size=6), st.floats(0, 1))
-def test_a_lost_cycle_ranks_behind_every_latency(samples, lost, q):
+def test_a_lost_cycle_ranks_behind_every_latency(samples: Samples, lost: list[int], q: float) -> None:
     distribution = replace(distribution_of(samples), lost=np.array(lost[: len(samples)]))
     infinite = [
         *np.concatenate([np.array(own, dtype=float) for own in samples]),
@@ -45,20 +49,20 @@ def test_a_lost_cycle_ranks_behind_every_latency(samples, lost, q):
 
 
 @given(REPETITIONS)
-def test_the_mean_is_that_of_the_samples(samples):
+def test_the_mean_is_that_of_the_samples(samples: Samples) -> None:
     ours = distribution_of(samples).means(np.ones((1, len(samples)), dtype=np.int64))
     assert np.isclose(ours[0], np.mean(np.concatenate(samples)))
 
 
 @given(REPETITIONS)
-def test_the_share_at_or_below_rises_to_one(samples):
+def test_the_share_at_or_below_rises_to_one(samples: Samples) -> None:
     distribution = distribution_of(samples)
     assert np.all(np.diff(distribution.pooled) > 0)
     assert distribution.pooled[-1] == distribution.total == sum(map(len, samples))
 
 
 @given(REPETITIONS)
-def test_estimates_are_in_order_and_inside_the_range(samples):
+def test_estimates_are_in_order_and_inside_the_range(samples: Samples) -> None:
     estimates = statistics.estimate(distribution_of(samples), (1, 0))
     low, high = estimates["min"].value_us, estimates["max"].value_us
     percentiles = [estimates[name].value_us for name in statistics.PERCENTILES if name in estimates]
@@ -67,18 +71,20 @@ def test_estimates_are_in_order_and_inside_the_range(samples):
 
 
 @given(REPETITIONS.filter(lambda samples: len(samples) >= bootstrap.MINIMUM_REPETITIONS))
-def test_an_interval_holds_its_estimate_and_no_negative_latency(samples):
+def test_an_interval_holds_its_estimate_and_no_negative_latency(samples: Samples) -> None:
     estimates = statistics.estimate(distribution_of(samples), (1, 0))
     for estimate in (estimates["avg"], *(estimates[name] for name in statistics.PERCENTILES if name in estimates)):
+        assert estimate.low_us is not None
+        assert estimate.high_us is not None
         assert 0 <= estimate.low_us <= estimate.value_us * (1 + 1e-9)
         assert estimate.high_us >= estimate.value_us * (1 - 1e-9)
 
 
-def test_two_repetitions_have_no_interval():
+def test_two_repetitions_have_no_interval() -> None:
     assert statistics.estimate(distribution_of([[1, 2, 3], [2, 3, 4]]), (1, 0))["avg"].low_us is None
 
 
-def test_a_resample_draws_as_many_repetitions_as_there_are_and_the_same_ones_again():
+def test_a_resample_draws_as_many_repetitions_as_there_are_and_the_same_ones_again() -> None:
     weights = bootstrap.resample(7, (1, 2))
     assert weights.shape == (bootstrap.RESAMPLES, 7)
     assert set(weights.sum(axis=1).tolist()) == {7}
@@ -86,6 +92,6 @@ def test_a_resample_draws_as_many_repetitions_as_there_are_and_the_same_ones_aga
     assert not np.array_equal(weights, bootstrap.resample(7, (1, 3)))
 
 
-def test_percentiles_need_as_many_samples_as_wilks_says():
+def test_percentiles_need_as_many_samples_as_wilks_says() -> None:
     assert [statistics.supported(0.99, n) for n in (298, 299)] == [False, True]
     assert [statistics.supported(0.999, n) for n in (2994, 2995)] == [False, True]

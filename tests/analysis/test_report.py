@@ -119,7 +119,7 @@ def drag(driver: webdriver.Chrome, selector: str) -> None:
     ).release().perform()
 
 
-def test_the_page_opens_without_errors_and_fetches_nothing(opened: webdriver.Chrome, page: Path):
+def test_the_page_opens_without_errors_and_fetches_nothing(opened: webdriver.Chrome, page: Path) -> None:
     unfold(opened, "timelines")
     assert opened.get_log("browser") == []
     events = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
@@ -127,7 +127,7 @@ def test_the_page_opens_without_errors_and_fetches_nothing(opened: webdriver.Chr
     assert requests == [page.as_uri()]
 
 
-def test_it_opens_with_the_question_the_answer_and_how_sure_it_is(opened: webdriver.Chrome, page: Path):
+def test_it_opens_with_the_question_the_answer_and_how_sure_it_is(opened: webdriver.Chrome, page: Path) -> None:
     run = read(page.parent)
     found = answer.of(run, statistics.summarise(run))
     assert one(opened, "h1").text == found.question.text
@@ -140,7 +140,7 @@ def test_it_opens_with_the_question_the_answer_and_how_sure_it_is(opened: webdri
     assert "[" in one(opened, "#answer figure.forest:nth-of-type(2) tbody tr").text
 
 
-def test_losses_and_missed_deadlines_stand_on_the_first_screen(opened: webdriver.Chrome):
+def test_losses_and_missed_deadlines_stand_on_the_first_screen(opened: webdriver.Chrome) -> None:
     (row,) = [
         row for row in opened.find_elements(By.CSS_SELECTOR, "figure.levels tbody tr")
         if "other" in row.text and "50 ms" in row.text
@@ -149,26 +149,26 @@ def test_losses_and_missed_deadlines_stand_on_the_first_screen(opened: webdriver
     assert int(row.find_element(By.CSS_SELECTOR, "[data-name=missed]").text.split()[0]) >= 12
 
 
-def test_every_repetition_is_a_dot(opened: webdriver.Chrome):
+def test_every_repetition_is_a_dot(opened: webdriver.Chrome) -> None:
     rows = opened.find_elements(By.CSS_SELECTOR, "figure.order tbody tr")
     assert [len(row.find_elements(By.CSS_SELECTOR, ".strip svg svg")) for row in rows] == [6] * 6
 
 
-def test_every_link_of_the_menu_leads_somewhere_and_unfolds_it(opened: webdriver.Chrome):
+def test_every_link_of_the_menu_leads_somewhere_and_unfolds_it(opened: webdriver.Chrome) -> None:
     for link in opened.find_elements(By.CSS_SELECTOR, "nav a, header a"):
-        assert one(opened, "#" + link.get_attribute("href").rpartition("#")[2]).is_displayed()
+        assert one(opened, "#" + str(link.get_attribute("href")).rpartition("#")[2]).is_displayed()
     opened.execute_script("location.hash = '#proofs'")
     opened.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
     assert one(opened, "#proofs table").is_displayed()
 
 
-def test_a_missing_proof_is_told(opened: webdriver.Chrome):
+def test_a_missing_proof_is_told(opened: webdriver.Chrome) -> None:
     unfold(opened, "warnings")
     told = "tcp on broker has no proof in 1 of 36 repetitions. Do not attribute anything to it"
     assert told in one(opened, "#warnings").text
 
 
-def test_the_page_is_made_of_landmarks_figures_and_tables_with_scope(opened: webdriver.Chrome):
+def test_the_page_is_made_of_landmarks_figures_and_tables_with_scope(opened: webdriver.Chrome) -> None:
     for selector in ("main", "header", "nav[aria-label]", "figure > figcaption"):
         assert opened.find_elements(By.CSS_SELECTOR, selector), selector
     assert not opened.find_elements(By.CSS_SELECTOR, "th:not([scope])")
@@ -176,7 +176,7 @@ def test_the_page_is_made_of_landmarks_figures_and_tables_with_scope(opened: web
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_sticks_out_sideways(opened: webdriver.Chrome, width: int):
+def test_nothing_sticks_out_sideways(opened: webdriver.Chrome, width: int) -> None:
     resize(opened, width)
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
     unfold(opened, "table")
@@ -184,7 +184,7 @@ def test_nothing_sticks_out_sideways(opened: webdriver.Chrome, width: int):
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
 
 
-def test_the_lines_drawn_are_the_samples_point_by_point(opened: webdriver.Chrome, page: Path):
+def test_the_lines_drawn_are_the_samples_point_by_point(opened: webdriver.Chrome, page: Path) -> None:
     rows = pl.read_parquet(page.parent / "samples.parquet").filter(
         ~pl.col("warmup"), pl.col("interval_ms") == 50, pl.col("arm") == "other"
     )
@@ -195,7 +195,7 @@ def test_the_lines_drawn_are_the_samples_point_by_point(opened: webdriver.Chrome
     assert (line["n"], line["lost"]) == (len(samples), 12)
 
 
-def test_a_lost_cycle_ranks_behind_every_answer(opened: webdriver.Chrome):
+def test_a_lost_cycle_ranks_behind_every_answer(opened: webdriver.Chrome) -> None:
     drawn = opened.execute_script(
         "const line = DATA.groups[0].lines.find((l) => l.label.includes('other')).metrics.O;"
         "return [2, 50, 51, 600].map((nines) => atNines(line, nines) === null)"
@@ -204,7 +204,7 @@ def test_a_lost_cycle_ranks_behind_every_answer(opened: webdriver.Chrome):
     assert "lost" in opened.execute_script("return document.querySelector('#distributions details').textContent")
 
 
-def test_hovering_reads_every_line_off(opened: webdriver.Chrome):
+def test_hovering_reads_every_line_off(opened: webdriver.Chrome) -> None:
     plot = one(opened, "#distributions .plot .u-over")
     opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
     ActionChains(opened).move_to_element(plot).perform()
@@ -213,7 +213,7 @@ def test_hovering_reads_every_line_off(opened: webdriver.Chrome):
     assert text.count(" ms") == 3
 
 
-def test_arms_are_switched_off_and_on(opened: webdriver.Chrome):
+def test_arms_are_switched_off_and_on(opened: webdriver.Chrome) -> None:
     def drawn() -> int:
         return int(opened.execute_script("return panels[0].plot.series.length - 1"))
 
@@ -224,7 +224,7 @@ def test_arms_are_switched_off_and_on(opened: webdriver.Chrome):
     assert drawn() == 3
 
 
-def test_metric_bands_and_cells_are_chosen(opened: webdriver.Chrome):
+def test_metric_bands_and_cells_are_chosen(opened: webdriver.Chrome) -> None:
     before = opened.execute_script("return panels[1].plot.data[0].length")
     click(opened, "[data-metric='R']")
     assert one(opened, "[data-metric='R']").get_attribute("aria-pressed") == "true"
@@ -238,7 +238,7 @@ def test_metric_bands_and_cells_are_chosen(opened: webdriver.Chrome):
     assert opened.execute_script("return panels[1].plot.data[0].length") != before
 
 
-def test_dragging_zooms_and_a_double_click_shows_everything(opened: webdriver.Chrome):
+def test_dragging_zooms_and_a_double_click_shows_everything(opened: webdriver.Chrome) -> None:
     before = scale(opened)
     drag(opened, "#distributions .plot .u-over")
     inside = scale(opened)
@@ -247,7 +247,7 @@ def test_dragging_zooms_and_a_double_click_shows_everything(opened: webdriver.Ch
     assert scale(opened) == before
 
 
-def test_keys_zoom_and_read_off_too(opened: webdriver.Chrome):
+def test_keys_zoom_and_read_off_too(opened: webdriver.Chrome) -> None:
     before, plot = scale(opened), one(opened, "#distributions .plot")
     plot.send_keys("+")
     assert scale(opened) != before
@@ -257,7 +257,7 @@ def test_keys_zoom_and_read_off_too(opened: webdriver.Chrome):
     assert one(opened, "#distributions .readout").text.startswith("O: ")
 
 
-def test_more_lines_than_can_be_told_apart_are_small_multiples(chromium: webdriver.Chrome, tmp_path: Path):
+def test_more_lines_than_can_be_told_apart_are_small_multiples(chromium: webdriver.Chrome, tmp_path: Path) -> None:
     cells = tuple(CellSpec(scenario="2", arm=f"arm {i}", contention="cpu") for i in range(8))
     folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=4, messages=30))
     run = read(folder)
@@ -268,7 +268,7 @@ def test_more_lines_than_can_be_told_apart_are_small_multiples(chromium: webdriv
     assert chromium.execute_script("return panels.every((panel) => panel.plot.series.length === 3)")
 
 
-def test_causes_stand_under_the_latency_on_one_axis(opened: webdriver.Chrome):
+def test_causes_stand_under_the_latency_on_one_axis(opened: webdriver.Chrome) -> None:
     unfold(opened, "timelines")
     first = titles(opened, "timelines")[0]
     assert first.startswith("T in ms: ")
@@ -288,7 +288,7 @@ def test_causes_stand_under_the_latency_on_one_axis(opened: webdriver.Chrome):
     assert "Watched, and never above 0: throttled, retransmits, dropped." in one(opened, "#timelines").text
 
 
-def test_another_repetition_is_another_series_and_has_its_table(opened: webdriver.Chrome):
+def test_another_repetition_is_another_series_and_has_its_table(opened: webdriver.Chrome) -> None:
     unfold(opened, "timelines")
     opened.execute_script("document.querySelector('#timelines details.table').open = true")
     opened.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
@@ -298,7 +298,7 @@ def test_another_repetition_is_another_series_and_has_its_table(opened: webdrive
     assert one(opened, "#timelines details.table tbody").text not in {"", before}
 
 
-def test_light_and_dark_and_print_differ(opened: webdriver.Chrome):
+def test_light_and_dark_and_print_differ(opened: webdriver.Chrome) -> None:
     def paper() -> str:
         return str(opened.execute_script("return getComputedStyle(document.body).backgroundColor"))
 
@@ -316,13 +316,13 @@ def test_light_and_dark_and_print_differ(opened: webdriver.Chrome):
     assert len({light, dark, printed}) == 3
 
 
-def test_the_page_is_the_same_bytes_each_time(page: Path):
+def test_the_page_is_the_same_bytes_each_time(page: Path) -> None:
     run = read(page.parent)
     summaries = statistics.summarise(run)
     assert report.render(run, summaries, answer.of(run, summaries)).encode() == page.read_bytes()
 
 
-def test_names_cannot_break_out_of_the_page(chromium: webdriver.Chrome, tmp_path: Path):
+def test_names_cannot_break_out_of_the_page(chromium: webdriver.Chrome, tmp_path: Path) -> None:
     arms = ("</script><img src=x onerror=document.title='out'>", "<!--<script>", '"onload="document.title=1')
     cells = tuple(CellSpec(arm=arm) for arm in arms)
     folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=10))
@@ -336,7 +336,7 @@ def test_names_cannot_break_out_of_the_page(chromium: webdriver.Chrome, tmp_path
     assert chromium.get_log("browser") == []
 
 
-def test_one_warning_is_in_the_singular(chromium: webdriver.Chrome, tmp_path: Path):
+def test_one_warning_is_in_the_singular(chromium: webdriver.Chrome, tmp_path: Path) -> None:
     folder = synthetic.write(tmp_path / "b", Spec(edit=lambda document: document.update(floor=None)))
     run = read(folder)
     derived.write(run, statistics.summarise(run), folder)
@@ -346,7 +346,9 @@ def test_one_warning_is_in_the_singular(chromium: webdriver.Chrome, tmp_path: Pa
 
 
 @pytest.mark.parametrize("status", ["partial", "refused"])
-def test_a_run_without_counted_repetitions_has_a_report_too(chromium: webdriver.Chrome, tmp_path: Path, status: str):
+def test_a_run_without_counted_repetitions_has_a_report_too(
+    chromium: webdriver.Chrome, tmp_path: Path, status: str
+) -> None:
     def refuse(document: dict[str, Any]) -> None:
         document["repetitions"] = []
 

@@ -4,7 +4,9 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -35,24 +37,24 @@ def findings(folder: Path) -> str:
     return "\n".join(found)
 
 
-def edit(folder: Path, change) -> None:
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path = folder / "bundle.json"
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
 
 
-def test_an_untouched_bundle_verifies(copy: Path):
+def test_an_untouched_bundle_verifies(copy: Path) -> None:
     report = verify(copy)
     assert report.findings == ()
     assert any("15 derived files made again, byte for byte" in line for line in report.held)
 
 
-def test_a_bundle_without_derived_files_verifies(bundle: Path):
+def test_a_bundle_without_derived_files_verifies(bundle: Path) -> None:
     assert verify(bundle).findings == ()
 
 
-def test_edited_samples_are_found_even_with_new_checksums(copy: Path):
+def test_edited_samples_are_found_even_with_new_checksums(copy: Path) -> None:
     path = copy / "samples.parquet"
     rows = pl.read_parquet(path)
     rows.with_columns(pl.col("t_us") - 300, pl.col("o_us") - 300, pl.col("received_ns") - 300_000).write_parquet(path)
@@ -63,19 +65,19 @@ def test_edited_samples_are_found_even_with_new_checksums(copy: Path):
 
 
 @pytest.mark.parametrize("name", ["summary.csv", "table.md", "figures/cdf-scenario-1-T.svg"])
-def test_an_edited_derived_file_is_found(copy: Path, name: str):
+def test_an_edited_derived_file_is_found(copy: Path, name: str) -> None:
     (copy / name).write_bytes((copy / name).read_bytes() + b" ")
     assert f"{name}: changed since derived.SHA256SUMS was written" in findings(copy)
     assert f"{name}: not what the samples give" in findings(copy)
 
 
-def test_a_figure_that_follows_from_nothing_is_found(copy: Path):
+def test_a_figure_that_follows_from_nothing_is_found(copy: Path) -> None:
     (copy / "figures" / "better.png").write_bytes(b"")
     assert "figures/better.png: does not follow from the samples" in findings(copy)
 
 
-def test_missing_proofs_and_broken_knobs_are_found(copy: Path):
-    def change(document):
+def test_missing_proofs_and_broken_knobs_are_found(copy: Path) -> None:
+    def change(document: dict[str, Any]) -> None:
         document["repetitions"][0]["proofs"] = []
         document["repetitions"][1]["proofs"][0]["holds"] = False
 
@@ -84,12 +86,12 @@ def test_missing_proofs_and_broken_knobs_are_found(copy: Path):
     assert "tcp on broker did not hold, yet is counted in 1 repetitions" in findings(copy)
 
 
-def test_a_refused_repetition_that_counts_is_found(copy: Path):
+def test_a_refused_repetition_that_counts_is_found(copy: Path) -> None:
     edit(copy, lambda document: document["repetitions"][0].update(validity="refused"))
     assert "repetition 1: refused, yet counted" in findings(copy)
 
 
-def test_a_planned_repetition_that_does_not_count_is_found(copy: Path):
+def test_a_planned_repetition_that_does_not_count_is_found(copy: Path) -> None:
     edit(copy, lambda document: document["repetitions"][0].update(counted=False))
     assert "2 of 3 planned repetitions are counted" in findings(copy)
 
@@ -117,12 +119,12 @@ def test_a_planned_repetition_that_does_not_count_is_found(copy: Path):
         (lambda b: (b / "samples.parquet").unlink(), "samples.parquet: missing"),
     ],
 )
-def test_damage_of_any_sort_is_a_finding(copy: Path, damage, told: str):
+def test_damage_of_any_sort_is_a_finding(copy: Path, damage: Callable[[Path], object], told: str) -> None:
     damage(copy)
     assert told in findings(copy)
 
 
-def test_exit_codes(bundle: Path, tmp_path: Path):
+def test_exit_codes(bundle: Path, tmp_path: Path) -> None:
     done = run("verify", bundle)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"{bundle}: verified")
     (bundle / "compose.yml").write_text("edited")

@@ -31,7 +31,7 @@ def of_repetitions(**values: Any) -> Callable[[dict[str, Any]], None]:
     return edit
 
 
-def test_a_calm_complete_run_has_no_warning(tmp_path: Path):
+def test_a_calm_complete_run_has_no_warning(tmp_path: Path) -> None:
     assert kinds(synthetic.write(tmp_path / "b", calm())) == set()
 
 
@@ -55,11 +55,11 @@ def test_a_calm_complete_run_has_no_warning(tmp_path: Path):
     ],
     ids=lambda value: value.name if isinstance(value, Kind) else "",
 )
-def test_a_warning_is_given_where_it_applies(tmp_path: Path, spec: Spec, kind: Kind):
+def test_a_warning_is_given_where_it_applies(tmp_path: Path, spec: Spec, kind: Kind) -> None:
     assert kind in kinds(synthetic.write(tmp_path / "b", spec))
 
 
-def test_every_warning_carries_a_remedy_and_what_several_cells_share_is_told_once(tmp_path: Path):
+def test_every_warning_carries_a_remedy_and_what_several_cells_share_is_told_once(tmp_path: Path) -> None:
     cells = (CellSpec(interval_ms=20), CellSpec(interval_ms=10))
     run = read(synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=2, messages=400)))
     lines = [caution.line for caution in warnings.of(run, statistics.summarise(run))]

@@ -11,7 +11,7 @@ import time
 import pytest
 from stand import PATIENCE_S, Client, RunningBroker, free_port
 
-from clients.connection import Connection, ConnectionLostError, attempt_timeouts_s
+from clients.connection import IN_FLIGHT, Connection, ConnectionLostError, attempt_timeouts_s
 from clients.way import Way
 
 
@@ -98,6 +98,29 @@ def test_a_refusal_is_told_with_its_reason() -> None:
         with pytest.raises(ConnectionLostError, match="refused"):
             connection(server.getsockname()[1]).open(timeout_s=PATIENCE_S)
         refusing.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_no_more_messages_are_under_way_than_a_broker_takes_that_acknowledges_none(qos: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        heard: list[bytes] = []
+
+        def listen() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(4096)
+                client.sendall(b"\x20\x02\x00\x00")  # CONNACK: welcome
+                heard.extend(iter(lambda: client.recv(4096), b""))
+
+        listening = threading.Thread(target=listen)
+        listening.start()
+        sender = connection(server.getsockname()[1])
+        sender.open(timeout_s=PATIENCE_S)
+        for _ in range(2 * IN_FLIGHT):
+            sender.publish("testbed/x", b"#", qos)
+        sender.close()
+        listening.join(PATIENCE_S)
+    assert b"".join(heard).count(b"#") == IN_FLIGHT
 
 
 def test_attempts_become_longer_but_never_too_long() -> None:

@@ -92,7 +92,8 @@ def check_readable(bundle: Path) -> dict[str, Any]:
 
 
 def check_sums(bundle: Path) -> None:
-    listed = dict(reversed(line.split("  ")) for line in (bundle / "SHA256SUMS").read_text().splitlines())
+    lines = [line.split("  ") for line in (bundle / "SHA256SUMS").read_text().splitlines()]
+    listed = {name: digest for digest, name in lines}
     assert set(listed) >= {path.name for path in bundle.glob("*.parquet")} | {"bundle.json"}
     for name, digest in listed.items():
         assert hashlib.sha256((bundle / name).read_bytes()).hexdigest() == digest

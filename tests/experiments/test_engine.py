@@ -121,7 +121,12 @@ def test_what_listens_but_does_not_answer_as_an_engine_is_not_taken_for_none(
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "docker.sock"))
         server.listen()
-        closing = threading.Thread(target=lambda: [server.accept()[0].close() for _ in range(2)], daemon=True)
+
+        def close_twice() -> None:
+            for _ in range(2):
+                server.accept()[0].close()
+
+        closing = threading.Thread(target=close_twice, daemon=True)
         closing.start()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
         monkeypatch.setattr(engine, "_said", lambda _command: None)

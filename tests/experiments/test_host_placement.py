@@ -240,7 +240,8 @@ def test_what_a_service_started_ends_with_a_runner_that_is_killed(tmp_path: Path
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
-    ours = eventually(lambda: found if len(found := children(process.pid)) >= 3 else None, "service, worker, reaper")
+    eventually(lambda: len(children(process.pid)) >= 3, "service, worker, reaper")
+    ours = children(process.pid)
     kill_9(process)
     process.stdout.close()
     eventually(lambda: not alive(ours), "the end of all, workers too")

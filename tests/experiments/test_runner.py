@@ -111,7 +111,8 @@ class ScriptedStand(Stand):
         """A repetition begins: the fault that is meant for it strikes."""
         del job
         self._repetitions += 1
-        self._faults.get(self._repetitions, lambda _: None)(self)
+        if fault := self._faults.get(self._repetitions):
+            fault(self)
 
     def state(self, service: str) -> dict[str, Any]:
         """What the kernel holds of a service that nobody touched."""

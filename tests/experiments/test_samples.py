@@ -32,13 +32,14 @@ def some_rows(draw: st.DrawFn) -> list[Row]:
         sent_ns = intended_ns + draw(st.integers(0, 10**7))
         t_ns = draw(st.integers(1, 2 * TIMEOUT_MS * 1_000_000))
         r_us = draw(st.integers(0, t_ns // 1000))
-        answer = [sent_ns + t_ns, r_us, draw(st.sampled_from(["ok", "board-timeout", "board-error"])), "model"]
+        received_ns = sent_ns + t_ns
+        answer = [r_us, draw(st.sampled_from(["ok", "board-timeout", "board-error"])), "model"]
         fate = draw(st.sampled_from(["answered", "answered", "silent", "not sent"]))
         if fate != "answered":
             rows.append([sequence, intended_ns, sent_ns if fate == "silent" else None, None, None, None, None, False])
             continue
-        rows.append([sequence, intended_ns, sent_ns, *answer, False])
-        again = [sequence, intended_ns, sent_ns, answer[0] + 1, *answer[1:], True]
+        rows.append([sequence, intended_ns, sent_ns, received_ns, *answer, False])
+        again = [sequence, intended_ns, sent_ns, received_ns + 1, *answer, True]
         rows += [again] * draw(st.integers(0, 2))
     return draw(st.permutations(rows))
 

@@ -22,6 +22,8 @@ def test_a_closed_channel_leaves_no_response_for_python_3_13_to_complain_of(tmp_
         assert channel.ask(do="stop")["rows"] == []
     finally:
         container.remove(force=True)
-    assert not channel._response.raw.closed
+    response = channel._response
+    assert response is not None
+    assert not response.raw.closed
     channel.close()
-    assert channel._response.raw.closed
+    assert response.raw.closed

@@ -52,8 +52,8 @@ class Done:
 
     def compose(self, arm: str) -> str:
         """The Compose file of an arm's conditions, the same one in every repetition."""
-        (name,) = {each["compose"] for each in self.repetitions(arm)}
-        return (self._runner.bundle / name).read_text()
+        (name,) = {str(each["compose"]) for each in self.repetitions(arm)}
+        return str((self._runner.bundle / name).read_text())
 
     def t_p50_us(self, arm: str, qos: int) -> float:
         t_us = [
