@@ -33,6 +33,7 @@ class Loop:
         self.clock = Clock().governs(monkeypatch, "clients.control_loop", "clients.schedule")
         self.transport = Transport(self.clock, self._answer)
         self.network: Network = lambda _request: [ROUND_TRIP_NS]
+        self.changes: Callable[[Request], dict[str, Any]] = lambda _request: {}
         self.events: list[dict[str, Any]] = []
         self.collecting: list[bool] = []
         monkeypatch.setattr(control_loop, "Connection", self._connection)
@@ -57,7 +58,7 @@ class Loop:
         if not request.repetition:
             return [(0, answer_topic(request.run), answer_to(request).encode())]
         self.collecting.append(gc.isenabled())
-        answer = answer_to(request).encode()
+        answer = answer_to(request, **self.changes(request)).encode()
         return [(after_ns, answer_topic(request.run), answer) for after_ns in self.network(request)]
 
 
@@ -185,6 +186,38 @@ def test_what_was_due_while_the_broker_was_gone_is_never_sent(loop: Loop, monkey
     (reconnection,) = loop.events[-1]["reconnections"]
     assert reconnection["back_ns"] == began_ns + 125 * MS
     assert [row[2] - row[1] for row in rows[7:]] == [0, 0, 0]
+
+
+def test_after_what_was_skipped_no_answer_is_waited_for_that_cannot_come(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Back at the very moment at which cycle 5 is due: it is not sent either."""
+    began_ns = loop.clock.now_ns + LEAD_NS
+    loop.transport.gone_ns = began_ns + 50 * MS
+
+    def come_back(transport: Transport, *, timeout_s: float) -> None:
+        del timeout_s
+        if transport.gone_ns is not None and transport.clock.now_ns >= transport.gone_ns:
+            transport.clock.now_ns = began_ns + 100 * MS
+            transport.gone_ns = None
+
+    monkeypatch.setattr(Transport, "open", come_back)
+    rows = loop.run()
+    assert [row[0] for row in rows if row[2] is None] == [3, 4, 5]
+    assert loop.clock.now_ns == rows[-1][3] + LINGER_NS
+
+
+def test_the_boards_repeats_are_those_of_this_repetition(loop: Loop) -> None:
+    loop.changes = lambda request: {"repeats": 7 + request.sequence // 4}
+    loop.run()
+    assert loop.events[-1]["board_repeats"] == 2
+
+
+def test_without_any_answer_the_board_repeated_nothing(loop: Loop) -> None:
+    loop.network = lambda _request: []
+    rows = loop.run()
+    assert loop.events[-1]["board_repeats"] == 0
+    assert [row[7] for row in rows] == [False] * TOTAL
 
 
 def test_rows_so_far_are_told_every_second_and_each_once(loop: Loop) -> None:

@@ -98,6 +98,30 @@ def test_what_becomes_of_a_cycle(
     assert (sample["status"], sample["cause"]) == (status, cause)
 
 
+def test_cycles_that_were_never_told_of_stand_where_the_schedule_had_them() -> None:
+    """Told of: cycle 1 of 5. It ended 1 ns before cycle 3 was due, and at the moment of cycle 4 in the second case."""
+    plan = of_scenario("1", Settings(intervals=(20,), warmup=WARMUP, messages=3, timeout_ms=TIMEOUT_MS), "0123abcd")
+    row = [1, 1_020_000_000, 1_020_000_500, None, None, None, None, False]
+    for ended_ns, causes in ((1_059_999_999, "rrss"), (1_080_000_000, "rrrr")):
+        done = samples(plan, plan.cells[0], 3, [row], ended_ns)
+        assert [each["sequence"] for each in done] == [0, 1, 2, 3, 4]
+        assert [each["intended_ns"] for each in done] == [10**9 + n * 20_000_000 for n in range(5)]
+        told = {"r": "not reported", "s": "not sent"}
+        assert [each["cause"] for each in done] == [
+            told[causes[0]], "no answer", *[told[cause] for cause in causes[1:4]],
+        ]  # fmt: skip
+        assert {each["status"] for each in done} == {"lost"}
+
+
+def test_of_a_repetition_that_told_of_nothing_not_even_the_schedule_is_known() -> None:
+    plan = of_scenario("1", Settings(intervals=(20,), warmup=WARMUP, messages=3), "0123abcd")
+    done = samples(plan, plan.cells[0], 3, [], 7)
+    assert [(each["sequence"], each["intended_ns"], each["cause"]) for each in done] == [
+        (sequence, None, "not reported") for sequence in range(5)
+    ]
+    assert counts(done)["lost"] == 3
+
+
 def late_rows(late_us: list[int]) -> list[dict[str, Any]]:
     return [{"intended_ns": 7, "sent_ns": 7 + 1000 * us, "warmup": False, "status": "ok"} for us in late_us]
 

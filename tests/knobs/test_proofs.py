@@ -225,6 +225,38 @@ def test_an_answer_at_qos_0_to_a_request_at_qos_2_is_proved_as_the_thesis_had_it
     assert len(proof.problems(proof.of_qos({"qos_seen": [[2, 2]]}, 2, 2, 0))) == 2
 
 
+def protection(asked: str, *, strangers: bool | None = None) -> dict[str, Any]:
+    """What both clients and the broker say where SECURITY is as asked."""
+    user, tls = asked != "none", asked == "tls"
+    side = {"user": "x" if user else None, "tls": "TLSv1.3" if tls else None, "cipher": None, "server": None}
+    return {"control-loop": side, "pi": side, "broker": {"strangers": not user if strangers is None else strangers}}
+
+
+@pytest.mark.parametrize("asked", ["none", "password", "tls"])
+@pytest.mark.parametrize("found", ["none", "password", "tls"])
+def test_each_side_of_the_broker_must_be_as_protected_as_asked(asked: str, found: str) -> None:
+    knob = () if asked == "none" else (knobs.one(asked),)
+    told = protection(found)
+    proofs = proof.of_security(told, {"broker": knob, "control-loop": knob, "pi": knob})
+    assert [(each["service"], each["knob"]) for each in proofs] == [
+        (name, "security") for name in ("broker", "control-loop", "pi")
+    ]
+    for each in proofs:
+        assert each["requested"] == ("untouched" if asked == "none" else asked)
+        assert (each["expected"], each["observed"]["value"], each["holds"]) == (asked, found, asked == found)
+        assert each["observed"]["connection"] == told[each["service"]]
+    assert bool(proof.problems(proofs)) == (asked != found)
+
+
+def test_a_broker_that_lets_strangers_in_is_not_protected() -> None:
+    knob = (knobs.one("password"),)
+    broker, *clients = proof.of_security(
+        protection("password", strangers=True), {"broker": knob, "control-loop": knob, "pi": knob}
+    )
+    assert (broker["holds"], broker["observed"]["value"]) == (False, "none")
+    assert all(each["holds"] for each in clients)
+
+
 def test_a_board_that_repeats_itself_refuses_the_repetition() -> None:
     assert proof.problems(proof.of_board({"board_repeats": 0})) == []
     (line,) = proof.problems(proof.of_board({"board_repeats": 3}))
