@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernel import CONFIGURATION, untouched
 from rich.console import Console
 from stand import check_bundle, samples_of
 
@@ -22,7 +23,6 @@ from experiments.plan import Conditions
 from experiments.runner import Runner
 from experiments.variables import Settings
 
-CONFIGURATION = "listener 1883\n"
 CYCLES = 20
 Fault = Callable[["ScriptedStand"], None]
 
@@ -116,12 +116,7 @@ class ScriptedStand(Stand):
 
     def state(self, service: str) -> dict[str, Any]:
         """What the kernel holds of a service that nobody touched."""
-        cpus = list(self.service(service).cpus)
-        return {
-            "threads": [{"tid": 7, "policy": "SCHED_OTHER", "priority": 0, "nice": 0, "cpus": cpus}],
-            "weight": None, "quota": None, "rt_budget_us": None, "connections": [{"nodelay": True}],
-            "configuration": CONFIGURATION,
-        }  # fmt: skip
+        return untouched(cpus=self.service(service).cpus)
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Nothing to prepare."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from kernel import untouched
 
 from experiments import contentions, knobs, proof
 from experiments.errors import BadInputError
@@ -80,8 +81,8 @@ def test_a_knob_is_one_file(drop: Drop) -> None:
     assert cell.conditions.record()["broker"] == {"priority": "nice:5", "oom": "oom:500", "tcp": "nodelay"}
     with pytest.raises(BadInputError, match="from -1000 to 1000"):
         knobs.parse("broker=oom:2000")
-    thread = {"tid": 7, "policy": "SCHED_OTHER", "priority": 0, "nice": 5, "cpus": [0]}
-    state = {"threads": [thread], "weight": None, "quota": None, "connections": [{"nodelay": True}], "oom": 500}
+    state = untouched(oom=500)
+    state["threads"][0]["nice"] = 5
     service = Service("broker", (0,))
     assert proof.problems(proof.of_service(service, state, asked)) == []
     (line,) = proof.problems(proof.of_service(service, state | {"oom": 0}, asked))

@@ -8,26 +8,23 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import kernel
 import pytest
+from kernel import State
 
 from experiments import knobs, proof
 from experiments.knobs import Service
 
 SERVICE = Service("broker", (0, 1))
 CPU = min(os.sched_getaffinity(0))
-State = dict[str, Any]
 Change = Callable[[State], Any]
 
 
-def untouched() -> State:
-    """What the observer reads of a container that nobody touched: three threads, two connections."""
-    thread = {"name": "mosquitto", "policy": "SCHED_OTHER", "priority": 0, "nice": 0, "cpus": [0, 1]}
-    return {
-        "threads": [thread | {"tid": tid} for tid in (7, 8, 9)],
-        "weight": ["shares", 1024], "quota": None, "rt_budget_us": 0, "memory_limit_bytes": None,
-        "configuration": "listener 1883\n",
-        "connections": [{"local": "a", "peer": f"b:{port}", "nodelay": True} for port in (1, 2)],
-    }  # fmt: skip
+def untouched(**changes: Any) -> State:
+    """Of a container: three threads, two connections, weight and budget as the engine leaves them."""
+    return kernel.untouched(
+        cpus=(0, 1), threads=3, connections=2, **{"weight": ["shares", 1024], "rt_budget_us": 0} | changes
+    )
 
 
 def threads(number: slice = slice(None), **changes: Any) -> Change:
@@ -171,7 +168,7 @@ def test_a_service_that_is_gone_refuses_the_repetition() -> None:
 
 
 def test_a_real_time_budget_that_somebody_lowered_refuses_the_repetition() -> None:
-    state = untouched() | {"rt_budget_us": 400_000}
+    state = untouched(rt_budget_us=400_000)
     assert proof.problems(proof.of_rt_budget(SERVICE, state, 400_000)) == []
     state["rt_budget_us"] = 1000
     (line,) = proof.problems(proof.of_rt_budget(SERVICE, state, 400_000))
@@ -181,13 +178,13 @@ def test_a_real_time_budget_that_somebody_lowered_refuses_the_repetition() -> No
 
 @pytest.mark.parametrize("held_us", [None, 0])
 def test_without_budgets_per_group_or_without_a_real_time_knob_there_is_none_to_prove(held_us: int | None) -> None:
-    assert proof.of_rt_budget(SERVICE, untouched() | {"rt_budget_us": held_us}, 0 if held_us == 0 else 400_000) == []
+    assert proof.of_rt_budget(SERVICE, untouched(rt_budget_us=held_us), 0 if held_us == 0 else 400_000) == []
 
 
 @pytest.mark.parametrize(("held_bytes", "reads"), [(None, "no limit"), (1 << 20, "1048576 bytes")])
 def test_a_memory_limit_that_was_dropped_on_the_way_refuses_the_repetition(held_bytes: int | None, reads: str) -> None:
-    assert proof.problems(proof.of_memory(SERVICE, untouched() | {"memory_limit_bytes": 1 << 29}, 1 << 29)) == []
-    (line,) = proof.problems(proof.of_memory(SERVICE, untouched() | {"memory_limit_bytes": held_bytes}, 1 << 29))
+    assert proof.problems(proof.of_memory(SERVICE, untouched(memory_limit_bytes=1 << 29), 1 << 29)) == []
+    (line,) = proof.problems(proof.of_memory(SERVICE, untouched(memory_limit_bytes=held_bytes), 1 << 29))
     assert line.startswith(f"broker: memory should be 536870912 bytes (untouched) but reads {reads}; this engine")
 
 
@@ -199,7 +196,7 @@ def test_where_a_service_has_no_memory_limit_there_is_none_to_prove() -> None:
 def test_a_broker_on_another_configuration_refuses_the_repetition(seen: str | None) -> None:
     ours = "listener 1883\n"
     assert proof.problems(proof.of_configuration(untouched(), ours)) == []
-    (line,) = proof.problems(proof.of_configuration(untouched() | {"configuration": seen}, ours))
+    (line,) = proof.problems(proof.of_configuration(untouched(configuration=seen), ours))
     assert line.startswith("broker: configuration should be sha256:")
     assert proof.REMEDIES["configuration"] in line
 

@@ -8,23 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kernel import CONFIGURATION, State, untouched
 
 from experiments import knobs, proof
 from experiments.boards.none import NoBoard
 from experiments.placements import Channel, Stand
 from experiments.plan import Conditions
 from experiments.witness import Witness
-
-CONFIGURATION = "listener 1883\n"
-State = dict[str, Any]
-
-
-def ordinary(cpus: tuple[int, ...]) -> State:
-    return {
-        "threads": [{"tid": 7, "policy": "SCHED_OTHER", "priority": 0, "nice": 0, "cpus": list(cpus)}],
-        "weight": None, "quota": None, "rt_budget_us": None, "connections": [{"nodelay": True}],
-        "configuration": CONFIGURATION,
-    }  # fmt: skip
 
 
 class ScriptedObserver(Channel):
@@ -66,7 +56,7 @@ def watch() -> Watch:
     """What is wrong after a repetition in which the broker was so at the start and so at the end."""
 
     def run(*asked: str, start: State | None = None, end: State | None = None) -> list[str]:
-        state = ordinary(Stand().service("broker").cpus)
+        state = untouched(cpus=Stand().service("broker").cpus)
         states = [{"broker": copy.deepcopy(state) | (changes or {})} for changes in (start, end)]
         conditions = Conditions(NoBoard(), knobs=knobs.frozen({"broker": tuple(map(knobs.one, asked))}))
         witness = Witness(ScriptedStand(*states), conditions)
@@ -118,7 +108,7 @@ def test_a_real_time_budget_is_shared_by_those_who_ask_for_one() -> None:
 def test_noise_is_what_neither_the_stand_nor_the_observer_used(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 110.0, 110.0])
     monkeypatch.setattr("experiments.witness.time.monotonic", lambda: next(clock))
-    state = {"broker": ordinary(Stand().service("broker").cpus)}
+    state = {"broker": untouched(cpus=Stand().service("broker").cpus)}
     cpus = len({*Stand().service("broker").cpus, *Stand().service("pi").cpus})
     host = [{"service": "host", "steal_percent": 4.0 * cpus}, {"service": "host", "steal_percent": 2.0 * cpus}]
     told = {"rows": host, "cpu_s": {"host": 6.0 * cpus, "broker": 3.0 * cpus}, "observer_cpu_s": 1.0 * cpus}

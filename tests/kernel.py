@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the observer reads of a service that nobody touched. A knob with kernel state of its own adds its field here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+State = dict[str, Any]
+
+CONFIGURATION = "listener 1883\n"
+
+
+def thread(tid: int = 7, **changes: Any) -> dict[str, Any]:
+    """An ordinary thread on CPU 0."""
+    ordinary = {"tid": tid, "name": "mosquitto", "policy": "SCHED_OTHER", "priority": 0, "nice": 0, "cpus": [0]}
+    return ordinary | changes
+
+
+def untouched(*, cpus: tuple[int, ...] = (0,), threads: int = 1, connections: int = 1, **changes: Any) -> State:
+    """Its state, of so many threads and connections."""
+    return {
+        "threads": [thread(7 + number, cpus=list(cpus)) for number in range(threads)],
+        "weight": None, "quota": None, "rt_budget_us": None, "memory_limit_bytes": None,
+        "configuration": CONFIGURATION,
+        "connections": [{"local": "a", "peer": f"b:{1 + port}", "nodelay": True} for port in range(connections)],
+    } | changes  # fmt: skip
