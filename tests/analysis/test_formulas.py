@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The formulas beneath every interval and verdict, against the textbook's, to the last digit that they promise."""
+
+import math
+from statistics import variance
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from stand import reproducible
+
+from analysis import bootstrap, conclusion, cycles, inference, medians, shares
+from analysis.conclusion import FASTER, FEWER, LOST, MORE, SAME, SLOWER, UNKNOWN, Claim
+from analysis.cycles import MISSING, Cycles
+from analysis.inference import Sides
+from analysis.measures import Limits, Measure
+from analysis.quantity import Quantity
+
+P99, P50, AVG = Quantity("O", "p99"), Quantity("T", "p50"), Quantity("T", "avg")
+
+
+@pytest.mark.parametrize("repetitions", [3, 5, 10])
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_the_interval_of_a_mean_is_students(repetitions: int, confidence: float) -> None:
+    levels = np.random.default_rng(1).normal(5000, 100, repetitions)
+    replicates = bootstrap.resample(repetitions, (1, 0)) @ levels / repetitions
+    low, high = bootstrap.interval(levels.mean(), replicates, repetitions, confidence)
+    expected = stats.t.interval(confidence, repetitions - 1, levels.mean(), stats.sem(levels))
+    # 2000 replicates know their standard deviation to about 1.6 %.
+    assert high - low == pytest.approx(expected[1] - expected[0], rel=0.05)
+    assert (low + high) / 2 == pytest.approx(levels.mean())
+
+
+@pytest.mark.parametrize("repetitions", [3, 5, 10])
+def test_the_interval_of_a_latency_is_students_on_its_logarithm(repetitions: int) -> None:
+    levels = np.exp(np.random.default_rng(2).normal(8, 0.5, repetitions))
+    replicates = np.exp(bootstrap.resample(repetitions, (1, 0)) @ np.log(levels) / repetitions)
+    middle = np.exp(np.log(levels).mean())
+    low, high = bootstrap.positive_interval(middle, replicates, repetitions)
+    expected = stats.t.interval(0.95, repetitions - 1, np.log(levels).mean(), stats.sem(np.log(levels)))
+    assert np.log(high / low) == pytest.approx(expected[1] - expected[0], rel=0.05)
+    assert math.sqrt(low * high) == pytest.approx(middle)
+
+
+def test_each_of_a_resample_is_as_many_repetitions_as_there_are() -> None:
+    weights = bootstrap.resample(7, (1, 0))
+    assert weights.shape == (bootstrap.RESAMPLES, 7)
+    assert set(weights.sum(axis=1)) == {7}
+    assert weights.mean(axis=0) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(("of_a", "of_b"), [(5, 5), (4, 7)])
+def test_two_cells_are_tested_by_welchs_t(of_a: int, of_b: int) -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(5000, 40, (of_a, 1)), rng.normal(5100, 200, (of_b, 1))
+    (result,) = inference.judge([Sides(a, b, np.zeros(1), np.zeros(1, dtype=np.int64))], (1,))[0]
+    assert result.t == pytest.approx(stats.ttest_ind(b[:, 0], a[:, 0], equal_var=False).statistic)
+
+
+def test_blocks_are_tested_by_students_t_of_their_differences() -> None:
+    rng = np.random.default_rng(4)
+    a = rng.normal(5000, 400, (8, 1))
+    b = a + rng.normal(100, 50, (8, 1))
+    (result,) = inference.judge([Sides(a, b, np.zeros(1), np.zeros(1, dtype=np.int64), paired=True)], (1,))[0]
+    assert result.t == pytest.approx(stats.ttest_rel(b[:, 0], a[:, 0]).statistic)
+
+
+def test_a_score_that_was_rounded_carries_the_variance_of_rounding() -> None:
+    a, b = np.array([[1.0], [1.0], [1.0], [1.0]]), np.array([[2.0], [2.0], [2.0], [2.0]])
+    (result,) = inference.judge([Sides(a, b, np.ones(1), np.zeros(1, dtype=np.int64))], (1,))[0]
+    assert result.t == pytest.approx(1 / math.sqrt(2 * (1 / 12) / 4))
+
+
+def test_cycles_of_repetitions_that_differ_are_worth_fewer_independent_ones() -> None:
+    events, offered = np.array([2, 9, 4, 13, 6]), np.full(5, 400)
+    share = events.sum() / offered.sum()
+    of_mean = variance((events / 400).tolist()) / 5
+    expected = share * (1 - share) / of_mean * (stats.t.ppf(0.975, 1999) / stats.t.ppf(0.975, 4)) ** 2
+    assert shares.effective_size(events, offered, 0.95) == pytest.approx(expected)
+
+
+def test_a_share_has_clopper_and_pearsons_limits() -> None:
+    events, offered = np.array([2, 9, 4, 13, 6]), np.full(5, 400)
+    n = shares.effective_size(events, offered, 0.95)
+    x = events.sum() / offered.sum() * n
+    assert shares.interval(events, offered, 0.95) == pytest.approx(
+        (stats.beta.ppf(0.025, x, n - x + 1), stats.beta.ppf(0.975, x + 1, n - x))
+    )
+    assert shares.interval(np.zeros(5, dtype=np.int64), offered, 0.95)[0] == 0
+    assert shares.interval(offered, offered, 0.95)[1] == 1
+
+
+def test_no_share_is_known_better_than_by_as_many_cycles_as_there_were() -> None:
+    alike, offered = np.array([4, 4, 4, 4, 4]), np.full(5, 400)
+    few_degrees = (stats.t.ppf(0.975, 1999) / stats.t.ppf(0.975, 4)) ** 2
+    assert shares.effective_size(alike, offered, 0.95) == pytest.approx(2000 * few_degrees)
+
+
+@reproducible
+@given(st.lists(st.floats(1, 1e6), min_size=1, max_size=30))
+def test_a_median_is_pythons(values: list[float]) -> None:
+    assert medians.of(np.array(values)) == pytest.approx(float(np.median(values)))
+
+
+@pytest.mark.parametrize(("count", "k"), [(5, None), (6, 1), (8, 1), (9, 2), (20, 6), (30, 10)])
+def test_the_limits_of_a_median_are_the_order_statistics_of_the_tables(count: int, k: int | None) -> None:
+    values = np.arange(1.0, count + 1)
+    assert medians.limits(values, 0.95) == (None if k is None else (k, count + 1 - k))
+
+
+def measure(quantity: Quantity, a: float, b: float, a_by: Limits, b_by: Limits) -> Measure:
+    none = np.zeros(0)
+    return Measure(quantity, a, b, none, none, 1.0, a_by, b_by)
+
+
+def around(value: float, error: float) -> Limits:
+    return lambda critical: (value - critical * error, value + critical * error)
+
+
+def test_the_interval_of_a_difference_is_by_the_two_sides_own() -> None:
+    """Newcombe's square-and-add; where both sides are symmetric it is that of two independent means."""
+    made = measure(LOST, 2.0, 5.0, around(2.0, 0.3), around(5.0, 0.4))
+    assert made.interval(2.0) == pytest.approx((3 - 2 * 0.5, 3 + 2 * 0.5))
+    skewed = measure(LOST, 2.0, 5.0, lambda _: (1.7, 6.0), lambda _: (4.6, 8.0))
+    assert skewed.interval(2.0) == pytest.approx((3 - math.hypot(0.4, 4.0), 3 + math.hypot(3.0, 0.3)))
+
+
+def test_the_interval_of_a_latency_is_that_of_the_ratio_and_never_below_all_of_a() -> None:
+    made = measure(P99, 1000.0, 2000.0, lambda _: (500.0, 2000.0), lambda _: (1000.0, 4000.0))
+    reach = math.hypot(math.log(2), math.log(2))
+    assert made.interval(2.0) == pytest.approx((1000 * (2 * math.exp(-reach) - 1), 1000 * (2 * math.exp(reach) - 1)))
+    wild = measure(P99, 1000.0, 10.0, lambda _: (1.0, 1e6), lambda _: (0.1, 1e4)).interval(2.0)
+    assert wild[0] > -1000
+
+
+def test_where_losses_cut_a_side_its_interval_is_open() -> None:
+    cut = measure(P99, 1000.0, math.inf, around(1000.0, 50.0), lambda _: (3000.0, math.inf))
+    assert cut.interval(2.0) == (3000 - 1100, math.inf)
+    both = measure(P99, math.inf, math.inf, lambda _: (3000.0, math.inf), lambda _: (3000.0, math.inf))
+    assert both.interval(2.0) == (-math.inf, math.inf)
+    assert measure(P99, 1.0, 2.0, around(1, 1), around(2, 1)).interval(math.inf) == (-math.inf, math.inf)
+
+
+def of(*latencies_us: list[int | None], intended_us: int = 0) -> Cycles:
+    """Cycles of repetitions with these latencies, none where a cycle was lost."""
+    repetition = np.concatenate([np.full(len(each), 1 + number) for number, each in enumerate(latencies_us)])
+    values = np.array([MISSING if us is None else us for each in latencies_us for us in each], dtype=np.int64)
+    intended = np.where(values == MISSING, MISSING, values + intended_us)
+    return Cycles(repetition, values, {"T": values, "T_intended": intended}, {})
+
+
+def test_a_deadline_is_missed_after_it_not_at_it_and_counts_from_when_the_cycle_was_due() -> None:
+    assert of([19_999, 20_000, 20_001, None]).outcomes(20).missed.tolist() == [2]
+    assert of([19_999, 20_000, 20_001, None], intended_us=1).outcomes(20).missed.tolist() == [3]
+
+
+def test_jitter_is_of_neighbours_in_one_repetition_that_were_both_answered() -> None:
+    sums, numbers = of([100, 150, None, 90, 95], [1000, 998]).variation("T")
+    assert (sums.tolist(), numbers.tolist()) == ([50 + 5, 2], [2, 1])
+
+
+def test_a_burst_does_not_reach_from_one_repetition_into_the_next() -> None:
+    outcomes = of([1, None, None], [None, None, None, 1], [1, 1]).outcomes(20)
+    assert outcomes.lost_burst.tolist() == [2, 3, 0]
+    assert (outcomes.offered.tolist(), outcomes.lost.tolist()) == ([3, 4, 2], [2, 3, 0])
+    assert outcomes.misses(20) == cycles.Misses(20, 5, 3)
+
+
+def claim(quantity: Quantity, a: float, b: float, low: float, high: float, **changes: Any) -> Claim:
+    """A claim as the test left it, sure where its interval is on one side of 0, with a margin of 5 % or one point."""
+    fields: dict[str, Any] = {
+        "cells": ("a", "b"), "quantity": quantity, "a": a, "b": b, "low": low, "high": high, "p": 0.01,
+        "sure": low > 0 or high < 0, "cliffs_delta": 0.0, "margin": 0.05 * a if quantity.is_time else 1.0,
+        "verdict": UNKNOWN,
+    }  # fmt: skip
+    return Claim(**fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "why"),
+    [
+        (60, 200, SLOWER, ""), (-200, -60, FASTER, ""),
+        (40, 200, SLOWER, "margin"), (-200, -40, FASTER, "margin"),
+        (-50, 50, SAME, ""), (-51, 50, UNKNOWN, ""), (-50, 51, UNKNOWN, ""),
+        (1, 50, SAME, "does not matter"), (-50, -1, SAME, "does not matter"),
+        (-200, 40, UNKNOWN, ""), (-40, 200, UNKNOWN, ""),
+    ],
+)  # fmt: skip
+def test_what_an_interval_allows_to_say_of_1000_us_with_a_margin_of_50(
+    low: float, high: float, verdict: str, why: str
+) -> None:
+    concluded = conclusion._concluded(claim(P99, 1000, 1000 + (low + high) / 2, low, high))
+    assert concluded.verdict == verdict
+    assert why in concluded.why
+    assert bool(concluded.why) == bool(why)
+
+
+def test_of_shares_it_says_more_or_fewer() -> None:
+    assert conclusion._concluded(claim(LOST, 1, 5, 2, 6)).verdict == MORE
+    assert conclusion._concluded(claim(LOST, 5, 1, -6, -2)).verdict == FEWER
+    assert conclusion._concluded(claim(LOST, 1, 1.5, -0.5, 1)).verdict == SAME
+
+
+def test_a_sure_difference_inside_the_margin_says_how_large_it_is() -> None:
+    assert conclusion._concluded(claim(P99, 1000, 1020, 1, 40)).why == (
+        "slower by 2.00 %, inside the margin of 5 %: does not matter"
+    )
+    assert conclusion._concluded(claim(LOST, 1, 1.5, 0.1, 0.9)).why == (
+        "more by 0.500 points, inside the margin of 1.00 points: does not matter"
+    )
+
+
+LOSES_MORE = claim(LOST, 1, 4, 2, 4)
+MAYBE_MORE = claim(LOST, 1, 3, -1, 5)
+HARDLY_MORE = claim(LOST, 1, 1.5, -1, 2)
+
+
+@pytest.mark.parametrize(
+    ("losses", "who"), [(LOSES_MORE, "B"), (MAYBE_MORE, "B"), (HARDLY_MORE, ""), (None, ""),
+                        (claim(LOST, 4, 1, -4, -2), "A"), (claim(LOST, 1, 1.5, 0.1, 0.9), "B")],
+)  # fmt: skip
+def test_who_loses_more_for_sure_or_by_more_than_the_margin(losses: Claim | None, who: str) -> None:
+    assert conclusion.loses_more(losses) == who
+
+
+@pytest.mark.parametrize(
+    ("made", "losses", "verdict"),
+    [
+        (claim(P99, 1000, 500, -600, -400, verdict=FASTER), LOSES_MORE, UNKNOWN),
+        (claim(P99, 1000, 500, -600, -400, verdict=FASTER), HARDLY_MORE, FASTER),
+        (claim(P99, 1000, 1500, 400, 600, verdict=SLOWER), LOSES_MORE, SLOWER),
+        (claim(P99, 1000, 1500, 400, 600, verdict=SLOWER), claim(LOST, 4, 1, -4, -2), UNKNOWN),
+        (claim(P99, 1000, 1000, -10, 10, verdict=SAME), LOSES_MORE, SAME),
+        (claim(AVG, 1000, 1000, -10, 10, verdict=SAME), LOSES_MORE, UNKNOWN),
+        (claim(P99, math.inf, 500, -math.inf, 0, verdict=FASTER), None, UNKNOWN),
+        (claim(LOST, 1, 4, 2, 4, verdict=MORE), LOSES_MORE, MORE),
+    ],
+)
+def test_nobody_is_faster_for_having_lost_the_slowest(made: Claim, losses: Claim | None, verdict: str) -> None:
+    pair = [made, *([losses] if losses is not None and losses.quantity != made.quantity else [])]
+    assert next(conclusion.guarded(pair)).verdict == verdict
+
+
+def test_a_missed_deadline_is_compared_with_the_same_deadline_only() -> None:
+    missed = claim(Quantity("missed", "share_percent"), 1, 4, 2, 4, verdict=MORE)
+    assert conclusion.of_deadlines(missed, 20, 20).verdict == MORE
+    other = conclusion.of_deadlines(missed, 20, 50)
+    assert (other.verdict, other.why) == (UNKNOWN, "A's deadline is 20 ms, B's 50 ms")
+    assert conclusion.of_deadlines(claim(P50, 1, 2, 1, 1, verdict=SLOWER), 20, 50).verdict == SLOWER
+
+
+def test_what_could_have_been_found_and_what_it_would_take() -> None:
+    """Ten repetitions, critical value 2.5, an interval that reaches 250 µs: the standard error is 100 µs."""
+    made = conclusion._with_needs(claim(P99, 1000, 1200, -50, 450), 250, 2.5, 10)
+    power = stats.norm.ppf(0.8)
+    assert made.detectable == pytest.approx((2.5 + power) * 100)
+    settled = stats.norm.ppf(stats.t.cdf(2.5, 18)) + power
+    assert made.repetitions == math.ceil(10 * (settled * 100 / 200) ** 2)
+
+
+def test_what_lies_within_the_margin_takes_as_many_as_show_that_it_does() -> None:
+    made = conclusion._with_needs(claim(P99, 1000, 1000, -250, 250), 250, 2.5, 10)
+    settled = stats.norm.ppf(stats.t.cdf(2.5, 18)) + stats.norm.ppf(0.8)
+    assert made.repetitions == math.ceil(10 * (settled * 100 / 50) ** 2)
+
+
+def test_more_repetitions_than_anybody_runs_are_not_promised() -> None:
+    assert conclusion._with_needs(claim(P99, 1000, 1000.1, -1, 1, margin=0.1), 25_000, 2.5, 10).repetitions is None
+    assert conclusion._with_needs(claim(P99, 1000, 9000, 0, 1), 1, 2.5, 10).repetitions == 11
+
+
+@pytest.mark.parametrize(
+    ("reach", "critical", "quantity", "why"),
+    [
+        (250, math.inf, P99, "3 repetitions side by side are too few"), (250, 0, P99, "3 repetitions side by side"),
+        (math.inf, 2.5, P99, "losses leave the interval open"),
+        (math.inf, 2.5, LOST, "so few repetitions leave the interval open"),
+    ],
+)  # fmt: skip
+def test_where_nothing_can_be_told_it_says_why(reach: float, critical: float, quantity: Quantity, why: str) -> None:
+    made = conclusion._with_needs(claim(quantity, 1000, 1000, -1, 1), reach, critical, 3)
+    assert made.why.startswith(why)
+    assert made.detectable is None
