@@ -12,7 +12,7 @@ export VENV := .venv
 RUN := "$${VENV:?is empty; leave it out}"/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: venv help scenarios compare verify replay gate report bench doctor engine images firmware test host-test check clean lock
+.PHONY: venv help scenarios compare verify replay gate report bench doctor engine images firmware test host-test check mutate clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -90,6 +90,9 @@ check: venv ## what a reviewer's machine checks: format, lint, types
 	for folder in $(TEST_FOLDERS); do \
 	  MYPYPATH="tests:$$folder" "$$VENV"/bin/mypy --no-error-summary --allow-untyped-calls --implicit-reexport \
 	    "$$folder"*.py || exit; done
+
+mutate: venv ## whether the tests notice changes to what measures, proves and judges (half an hour; docs/tests.md)
+	@"$$VENV"/bin/mutmut run && exec "$$VENV"/bin/mutmut results
 
 clean: venv ## remove what a killed run left behind (bundles stay)
 	@exec $(RUN) -m experiments clean

@@ -13,7 +13,6 @@ from analysis.rows import CELL_KEY
 from analysis.selection import Selection
 
 YES, NO, OPEN = "reproduced", "contradicted", "cannot tell"
-VERDICTS = (YES, NO, OPEN)
 NAMED = 3
 
 Key = tuple[tuple[object, ...], tuple[object, ...], str]

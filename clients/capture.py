@@ -76,7 +76,7 @@ class Stream:
     gaps: int = 0
 
     def take(self, first_byte: int, payload: bytes) -> list[packets.Packet]:
-        """Give the MQTT packets that this segment completes; repeated bytes are passed over, a gap starts afresh."""
+        """Return the MQTT packets that this segment completes; repeated bytes are passed over, a gap starts afresh."""
         if self.next_byte is not None and first_byte != self.next_byte:
             repeated = (self.next_byte - first_byte) & 0xFFFFFFFF
             if repeated < 1 << 31:
@@ -124,7 +124,7 @@ class Dissection:
 
 
 def tcp_segment(packet: bytes, port: int) -> tuple[bytes, int, bytes] | None:
-    """Give (addresses and ports, sequence number, payload) of an IPv4 packet from or to `port`; None for any other."""
+    """Return (addresses and ports, sequence number, payload) of an IPv4 packet from or to `port`; None of others."""
     if len(packet) < 20 or packet[0] >> 4 != 4 or packet[9] != socket.IPPROTO_TCP:
         return None
     at, total = (packet[0] & 15) * 4, int.from_bytes(packet[2:4], "big")

@@ -172,7 +172,7 @@ async def flood_once(options: argparse.Namespace, job: FloodJob) -> dict[str, An
 
 
 def summary(event: dict[str, Any]) -> str:
-    """Tell a person what a flood did."""
+    """Print what a flood did, for a person."""
 
     def quantiles(name: str) -> str:
         return ", ".join(f"{key} {'–' if value is None else value}" for key, value in event[name].items())

@@ -55,7 +55,7 @@ class Histogram:
         self.max_ns = max(self.max_ns, duration_ns)
 
     def quantile_us(self, quantile: float) -> int | None:
-        """Give the quantile, within 2 %; None where fewer than one duration lies beyond it."""
+        """Return the quantile, within 2 %; None where fewer than one duration lies beyond it."""
         beyond = self.count * (1 - quantile)
         if beyond < 1 - 1e-9:
             return None

@@ -68,7 +68,7 @@ def read_publish(first: int, body: bytes) -> tuple[bytes, int | None, bytes]:
 
 
 def read_identifier(body: bytes) -> int:
-    """Give the packet identifier that the body of an acknowledgement begins with; raise PacketError."""
+    """Return the packet identifier that the body of an acknowledgement begins with; raise PacketError."""
     if len(body) < 2:
         raise PacketError("an acknowledgement without its identifier")
     return int.from_bytes(body[:2], "big")

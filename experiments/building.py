@@ -39,7 +39,7 @@ def bring_up_to_date(client: docker.DockerClient, environment: dict[str, str], b
 
 
 def digest(root: Path, builds: dict[str, Any], bases: Iterable[str | None]) -> str:
-    """Give a digest of all that builds depend on: what they are told, what they stand on, each file they may copy.
+    """Return a digest of all that builds depend on: what they are told, what they stand on, each file they may copy.
 
     Of a file its name, its content and its mode count, as for BuildKit.
     """

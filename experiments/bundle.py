@@ -147,7 +147,7 @@ class BundleWriter:
             self._header = header
 
     def close(self, status: str, reason: str | None) -> None:
-        """Say how the run ended, join the parts, and seal the files with their checksums.
+        """Record how the run ended, join the parts, and seal the files with their checksums.
 
         What cannot be joined, for want of space, stays in parts, which are read as well; `status` is then not complete.
         Raises OSError where not even bundle.json can be written.

@@ -8,7 +8,7 @@ from experiments.observer.facts import affinity
 
 
 def machine_cpus() -> list[int]:
-    """Give the CPUs of the machine that the stand runs on: ours, or that of an engine which is elsewhere."""
+    """Return the CPUs of the machine that the stand runs on: ours, or that of an engine which is elsewhere."""
     return engine.far_cpus() or affinity()
 
 

@@ -93,7 +93,7 @@ ROOTLESS = Lack("this engine is rootless, so nothing in it may set or read back 
 
 
 def connect(timeout_s: float = 60) -> docker.DockerClient:
-    """Give a client of the engine; raise DockerException where none answers."""
+    """Return a client of the engine; raise DockerException where none answers."""
     where = endpoint()
     if where.transport == "ssh":
         return docker.DockerClient(base_url=f"unix://{ssh.forwarded(where.url)}", timeout=int(timeout_s))
@@ -101,7 +101,7 @@ def connect(timeout_s: float = 60) -> docker.DockerClient:
 
 
 def environment() -> dict[str, str]:
-    """Give the environment in which the docker command talks to the engine that `connect` talks to.
+    """Return the environment in which the docker command talks to the engine that `connect` talks to.
 
     Over SSH both use one connection: a command would open one for each of its requests.
     """
@@ -113,7 +113,7 @@ def environment() -> dict[str, str]:
 
 
 def is_far() -> bool:
-    """Say whether the engine is on another machine, or in a virtual one: then our own files say nothing of it.
+    """Return whether the engine is on another machine, or in a virtual one: then our own files say nothing of it.
 
     False without an engine.
     """
@@ -121,7 +121,7 @@ def is_far() -> bool:
 
 
 def far_cpus() -> list[int] | None:
-    """Give the CPUs of an engine's machine that is not ours; None where it is ours, or where no engine answers."""
+    """Return the CPUs of an engine's machine that is not ours; None where it is ours, or where no engine answers."""
     return _far_cpus(*(os.environ.get(name) for name in _CHOOSING))
 
 
@@ -145,19 +145,19 @@ def lacking() -> Lack | None:
 
 
 def installed() -> bool:
-    """Say whether there may be an engine although none answers: its command is here, or one is named."""
+    """Return whether there may be an engine although none answers: its command is here, or one is named."""
     return shutil.which("docker") is not None or "DOCKER_HOST" in os.environ
 
 
 def unsuitable(version: dict[str, Any], info: dict[str, Any]) -> Lack | None:
-    """Say why an engine that answers cannot give the proofs that a run rests on; None where it can."""
+    """Return why an engine that answers cannot give the proofs that a run rests on; None where it can."""
     if any("podman" in part.get("Name", "").lower() for part in version.get("Components") or ()):
         return Lack("Podman answers here, whose control groups and namespaces our proofs do not know", DOCKER_AS_ROOT)
     return ROOTLESS if any("rootless" in option for option in info.get("SecurityOptions") or ()) else None
 
 
 def _unwell(cause: BaseException) -> Lack:
-    """Say of an engine that listens but does not answer as one; the command may still learn that it is rootless.
+    """Return what is wrong with an engine that listens but does not answer as one; the command may know it is rootless.
 
     Engine 26 crashes when a rootless one without a network driver of its own is asked for its version.
     """
@@ -167,7 +167,7 @@ def _unwell(cause: BaseException) -> Lack:
 
 
 def unsuitable_client(compose: str | None, buildx: str | None) -> Lack | None:
-    """Say what the `docker` command lacks; None where it has all that a run takes."""
+    """Return what the `docker` command lacks; None where it has all that a run takes."""
     if compose is None:
         return Lack("the engine answers, but there is no Compose v2 (docker compose)", INSTALL)
     if _numbers(compose) < OLDEST_COMPOSE:
@@ -214,7 +214,7 @@ def _far_cpus(*_choosing: str | None) -> list[int] | None:
 
 
 def _tls(context: dict[str, Any], *, verify: bool) -> _Certificates | None:
-    """Give the certificates kept with a context, or for the default one those that DOCKER_CERT_PATH names."""
+    """Return the certificates kept with a context, or for the default one those that DOCKER_CERT_PATH names."""
     files = context.get("TLSMaterial", {}).get("docker")
     if not files:
         return None
@@ -238,7 +238,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """Give an error and all that it was raised from or carries: the SDK wraps the system's own three times."""
+    """Return an error and all that it was raised from or carries: the SDK wraps the system's own three times."""
     chain = [error]
     for each in chain:
         wrapped = (each.__cause__, each.__context__, *each.args)

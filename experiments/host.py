@@ -15,12 +15,12 @@ _NOT_TOLD = ("cpu_list", "boot_id")
 
 
 def facts() -> dict[str, Any]:
-    """Give `host` in bundle.json, of this very machine."""
+    """Return `host` in bundle.json, of this very machine."""
     return described(Machine().facts(), platform.node())
 
 
 def described(machine: dict[str, Any], name: str) -> dict[str, Any]:
-    """Give `host` in bundle.json. The name is hashed: enough to tell hosts apart, nothing to give away."""
+    """Return `host` in bundle.json. The name is hashed: enough to tell hosts apart, nothing to give away."""
     return {
         "hostname_hash": hashlib.sha256(name.encode()).hexdigest()[:16],
         **{fact: value for fact, value in machine.items() if fact not in _NOT_TOLD},
@@ -29,7 +29,7 @@ def described(machine: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def git() -> dict[str, Any] | None:
-    """Give the revision of this checkout and whether it is changed; None outside one."""
+    """Return the revision of this checkout and whether it is changed; None outside one."""
     root = Path(__file__).parents[1]
     try:
         revision = _git(root, "rev-parse", "HEAD")

@@ -45,7 +45,7 @@ LABEL = "testbed.image"
 
 
 def repositories() -> dict[str, frozenset[str]]:
-    """Give, by service, the repositories whose images a replay may run; the observer's is always the current one."""
+    """Return, by service, the repositories whose images a replay may run; the observer's is always the current one."""
     ours = {service: frozenset({name}) for service, name in _OURS.items() if service != "observer"}
     # Before our configurations were in it, the broker's image was the published one, or Debian's under this name.
     return ours | {"broker": frozenset({BROKER, PUBLISHED_BROKER.rpartition(":")[0], "testbed/mosquitto"})}
@@ -62,7 +62,7 @@ class Base:
     digest: str | None = None
 
     def record(self) -> dict[str, str | None]:
-        """Give its part of `images` in bundle.json."""
+        """Return its part of `images` in bundle.json."""
         return {"origin": self.origin, "base": self.reference, "digest": self.digest}
 
 
@@ -80,7 +80,7 @@ class Images:
         return replace(self, references=self.references | pinned)
 
     def record(self, client: docker.DockerClient) -> dict[str, dict[str, Any]]:
-        """Give `images` in bundle.json: what will really run, and the packages that its base has not."""
+        """Return `images` in bundle.json: what will really run, and the packages that its base has not."""
         plain = set(_contents(client, "", self.base.argument)["packages"])
         record = {}
         for service, reference in self.references.items():
@@ -95,7 +95,7 @@ class Images:
         return record
 
     def record_base(self, client: docker.DockerClient) -> dict[str, Any]:
-        """Give `base_image` in bundle.json: what all but the broker are built on, with its packages."""
+        """Return `base_image` in bundle.json: what all but the broker are built on, with its packages."""
         return self.base.record() | {"packages": _contents(client, "", self.base.argument)["packages"]}
 
 
@@ -145,7 +145,7 @@ def _require_default(name: str, wanted: str, default: str) -> None:
 
 
 def with_configurations(client: docker.DockerClient, image_id: str) -> str:
-    """Give the id of a broker's image that has the present configurations in it: this one, or one built on it."""
+    """Return the id of a broker's image that has the present configurations in it: this one, or one built on it."""
     image = client.images.get(image_id)
     if ((image.attrs.get("Config") or {}).get("Labels") or {}).get("testbed.configurations") == _configurations():
         return image_id
@@ -161,7 +161,7 @@ def with_configurations(client: docker.DockerClient, image_id: str) -> str:
 
 
 def _configurations() -> str:
-    """Give a digest of the broker's configurations: an image that has it as its label has these very files."""
+    """Return a digest of the broker's configurations: an image that has it as its label has these very files."""
     files = sorted((ROOT / "compose" / "broker").glob("*.conf"))
     return hashlib.sha256(b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)).hexdigest()
 

@@ -30,11 +30,11 @@ class Injected:
     error: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Give it as JSON has it."""
+        """Return it as JSON has it."""
         return asdict(self)
 
     def problems(self) -> list[str]:
-        """Say why it does not count as a fault; a fault without proof is none."""
+        """Return why it does not count as a fault; a fault without proof is none."""
         remedy = "see logs/, or leave this fault out"
         if self.error:
             return [f"FAULT={self.kind}: {self.error}; {remedy}"]

@@ -70,7 +70,7 @@ def _make_above() -> Path | None:
 
 
 def _wants_to_end(make: Path) -> bool:
-    """Say whether it is in the handler of a signal that ends it."""
+    """Return whether it is in the handler of a signal that ends it."""
     try:
         status = dict(line.split(":\t", 1) for line in (make / "status").read_text().splitlines() if ":\t" in line)
     except OSError:

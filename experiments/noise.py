@@ -27,7 +27,7 @@ def lateness(rows: list[dict[str, Any]]) -> dict[str, float | None]:
 
 
 def reasons(measured: dict[str, Any], *, disturbed: bool) -> list[str]:
-    """Say which limits of RULE a repetition broke; empty when it was quiet."""
+    """Return which limits of RULE a repetition broke; empty when it was quiet."""
     values = {name: measured.get(name) for name in ("steal_percent", "foreign_cpu_percent", "observer_gap_ms")}
     if not disturbed:
         values["lateness_p99_us"] = measured["lateness_us"]["p99"]

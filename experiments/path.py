@@ -31,7 +31,7 @@ def passed(messages: list[list[Any]], repetition: int) -> Passed:
 
 
 def split(sample: dict[str, Any], seen: Passed) -> dict[str, Any] | None:
-    """Give the parts of one sample's O in µs; None where the cycle was lost or the capture missed a message."""
+    """Return the parts of one sample's O in µs; None where the cycle was lost or the capture missed a message."""
     sequence = sample["sequence"]
     times = [seen.get((direction, kind, sequence)) for kind in ("request", "answer") for direction in ("in", "out")]
     if sample["o_us"] is None or sample["status"] == "duplicate" or None in times:

@@ -63,7 +63,7 @@ class Conditions:
         return self if needs_more else replace(self, fault=None)
 
     def stores(self) -> bool:
-        """Say whether the broker keeps sessions on a disk."""
+        """Return whether the broker keeps sessions on a disk."""
         return self.session == "persistent" or (self.fault is not None and self.fault.needs_store)
 
     def services(self) -> list[str]:
@@ -72,7 +72,7 @@ class Conditions:
         return ["broker", "pi", "control-loop", *board, *([self.contention.service] if self.contention else [])]
 
     def record(self) -> dict[str, dict[str, str]]:
-        """Give `knobs` in bundle.json: by service, what was asked of which field."""
+        """Return `knobs` in bundle.json: by service, what was asked of which field."""
         return {service: {knob.field: str(knob) for knob in asked} for service, asked in self.knobs}
 
 
@@ -97,7 +97,7 @@ class Cell:
         return f"{self.interval_ms} ms, QoS {self.qos}" + (f", {self.arm}" if self.arm else "")
 
     def record(self, index: int) -> dict[str, Any]:
-        """Give the entry of `plan.cells` in bundle.json."""
+        """Return the entry of `plan.cells` in bundle.json."""
         return {
             "cell": index, "scenario": self.scenario, "arm": self.arm, "placement": self.placement,
             "interval_ms": self.interval_ms, "qos": self.qos, "qos_answer": self.qos_answer,
@@ -172,7 +172,7 @@ class Plan:
         return replace(self, cells=cells, left_out=tuple(impossible.items()))
 
     def record(self) -> dict[str, Any]:
-        """Give `plan` in bundle.json."""
+        """Return `plan` in bundle.json."""
         settings = self.settings
         return {
             "seed": settings.seed, "messages": settings.messages, "repetitions": settings.repetitions,
@@ -289,13 +289,13 @@ def require_services(conditions: Conditions) -> None:
 
 
 def _board(scenario: Scenario, settings: Settings, placement: str) -> Board:
-    """Give the board asked for; a bare host, which may have no simulator, gets the timing model instead."""
+    """Return the board asked for; a bare host, which may have no simulator, gets the timing model instead."""
     modelled = placement == "host" and scenario.device == "simavr"
     return boards.parse(settings.device or ("model" if modelled else scenario.device))
 
 
 def fault_at_ms(fault: Fault | None, interval_ms: int, messages: int, asked_ms: int | None) -> int | None:
-    """Give when the fault of a cell comes; raise BadInputError where the repetition is too short for it."""
+    """Return when the fault of a cell comes; raise BadInputError where the repetition is too short for it."""
     if fault is None:
         return None
     at_ms = faults.at_ms(interval_ms, messages, asked_ms)

@@ -98,7 +98,7 @@ def of_board(done: dict[str, Any]) -> list[Proof]:
 
 
 def problems(proofs: list[Proof]) -> list[str]:
-    """Give one line, with its remedy, for each proof that does not hold."""
+    """Return one line, with its remedy, for each proof that does not hold."""
     return [
         f"{proof['service']}: {proof['knob']} should be {proof.get('expected', proof['requested'])} "
         f"({proof['requested']}) but reads {proof['observed']['value']}; {REMEDIES.get(proof['knob'], REMEDY)}"

@@ -41,7 +41,7 @@ class Published:
 
 
 def obtain(client: docker.DockerClient, reference: str) -> Published | None:
-    """Give a published image, after pulling it if need be; None, and a line why, where it cannot be had."""
+    """Return a published image, after pulling it if need be; None, and a line why, where it cannot be had."""
     image = _here(client, reference) or _pulled(client, reference)
     if image is None:
         return None

@@ -81,7 +81,7 @@ class Recorded:
         return stopped[-1] if stopped else self.facts.plan.repetitions
 
     def image_ids(self) -> dict[str, str]:
-        """Give the image of each service that has one."""
+        """Return the image of each service that has one."""
         return {service: image.id for service, image in self.facts.images.items() if image.id}
 
 
@@ -170,7 +170,7 @@ def _knobs(service: str, fields: Mapping[str, str]) -> tuple[Knob, ...]:
 
 
 def images_here(engine: Any, wanted: Mapping[str, str], repositories: Mapping[str, frozenset[str]]) -> dict[str, str]:
-    """Give those images, by service and id, that are on this machine and are what that service runs here anyway.
+    """Return those images, by service and id, that are on this machine and are what that service runs here anyway.
 
     An id alone could name any image of the machine. One is ours by the repository it is tagged with or, since a later
     build takes the tag away, by the label that our build gave it. `repositories` has no observer: it is always ours of

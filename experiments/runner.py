@@ -52,7 +52,7 @@ class Repetition:
     """Refused for what every repetition of its cell would be refused for."""
 
     def file(self, validity: str, reasons: list[str]) -> None:
-        """Say what it is worth."""
+        """Record what it is worth."""
         self.entry |= {"validity": validity, "reasons": reasons, "counted": validity == "valid"}
 
     def break_off(self, reason: str) -> None:
@@ -288,7 +288,7 @@ class Runner:
         return Injection(conditions.fault, stand, delay_ms, restore)
 
     def _judge(self, running: Repetition, lost: str | None, shortfalls: list[str]) -> None:
-        """Say what a repetition is worth; noise is judged with its samples, in `_file`."""
+        """Decide what a repetition is worth; noise is judged with its samples, in `_file`."""
         witness, contention = running.witness, running.cell.conditions.contention
         assert witness is not None
         dead = dict(witness.ailing)
@@ -300,7 +300,7 @@ class Runner:
         running.file("interrupted" if broken else "refused" if problems else "valid", broken or problems)
 
     def _capacity(self, cell: Cell) -> float | None:
-        """Give what the broker takes, measured once for each set of conditions that asks for a part of it."""
+        """Return what the broker takes, measured once for each set of conditions that asks for a part of it."""
         contention = cell.conditions.contention
         if contention is None or not contention.needs_capacity():
             return None
@@ -374,7 +374,7 @@ class _Watch:
         self.witness.end()
 
     def in_force(self) -> bool:
-        """Say whether there was a fault."""
+        """Return whether there was a fault."""
         return self.injection is not None and self.injection.done.in_force_ns is not None
 
     def excused(self, shortfalls: list[str], conditions: Conditions) -> list[str]:

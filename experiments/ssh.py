@@ -23,7 +23,7 @@ class NoWayError(OSError):
 
 @functools.cache
 def forwarded(url: str) -> Path:
-    """Give a local socket that leads to the engine at `ssh://[user@]host[:port][/socket]`; raise NoWayError.
+    """Return a local socket that leads to the engine at `ssh://[user@]host[:port][/socket]`; raise NoWayError.
 
     The connection ends with this process, whatever ends it: it lives as long as the remote `cat` has an input.
     """

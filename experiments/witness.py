@@ -100,7 +100,7 @@ class Witness:
         self.observer_cpu_percent = round(100 * sampled.get("observer_cpu_s", 0.0) / self._elapsed_s, 3)
 
     def achieved(self, told: dict[str, Any]) -> Achieved:
-        """Give what the contention's service did in this repetition; `told` is its own account."""
+        """Return what the contention's service did in this repetition; `told` is its own account."""
         contention = self.conditions.contention
         service = contention.service if contention else ""
         cpu_s = self.cpu_s.get(service, 0.0)

@@ -100,6 +100,6 @@ class Bridge:
         self._answers += 1
 
     def _log(self, event: str, **facts: object) -> None:
-        """Say one JSON line, with the counts so far."""
+        """Write one JSON line, with the counts so far."""
         counts = {"answers": self._answers, "malformed": self._malformed, "board": self._board.statistics()}
         print(json.dumps({"event": event, "t_ns": time.monotonic_ns(), **facts, **counts}), file=sys.stderr, flush=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from stand import Program, Responder, Runner, RunningBroker, Script, ScriptedPort
 
 from experiments import engine
@@ -19,6 +20,12 @@ from experiments.variables import IMAGES
 # a handler of our own is reset to the default in them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup leaves ignored
+
+# The same examples each time, however slow the host.
+settings.register_profile(
+    "reproducible", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("reproducible")
 
 _SKIPPED = pytest.StashKey[int]()
 

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
 import pyarrow.parquet as pq
-from hypothesis import settings
 from paho.mqtt.client import MQTTMessage
 
 from clients.connection import Connection, ConnectionLostError
@@ -42,9 +41,6 @@ PATIENCE_S = 20.0
 """Nothing here takes that long on a busy host; whoever waits longer waits for nothing."""
 LOCK_PATIENCE_S = 300.0
 """For somebody else's run, which ours must not disturb."""
-
-reproducible = settings(deadline=None, derandomize=True, database=None)
-"""The same examples each time, however slow the host."""
 
 T = TypeVar("T")
 

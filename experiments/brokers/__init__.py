@@ -23,15 +23,15 @@ class Broker:
         REGISTRY.add(cls.kind, cls)
 
     def available_on_host(self) -> bool:
-        """Say whether `host_command` can run on this machine."""
+        """Return whether `host_command` can run on this machine."""
         raise NotImplementedError
 
     def missing_on_host(self) -> str:
-        """Say what to do where `available_on_host` is false."""
+        """Return what to do where `available_on_host` is false."""
         return "not installed on this host; leave BROKER out to use amqtt"
 
     def host_command(self, port: int, *, nodelay: bool, folder: Path, protection: Protection = OPEN) -> list[str]:
-        """Give the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`.
+        """Return the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`.
 
         No secret goes into the configuration, which the bundle keeps: it names the files of `protection`.
         """

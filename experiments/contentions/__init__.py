@@ -81,15 +81,15 @@ class Contention:
         return None
 
     def needs_capacity(self) -> bool:
-        """Say whether `job` needs the broker's capacity measured first."""
+        """Return whether `job` needs the broker's capacity measured first."""
         return False
 
     def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
-        """Say what is missing for the repetition to count, or None."""
+        """Return what is missing for the repetition to count, or None."""
         raise NotImplementedError
 
     def record(self, achieved: Achieved, asked: dict[str, Any] | None) -> dict[str, Any]:
-        """Give `contention` in the bundle's repetition."""
+        """Return `contention` in the bundle's repetition."""
         facts = {"kind": self.kind, "level": self.level or None, "cpu_seconds": round(achieved.cpu_s, 3)}
         return facts | {"processes": achieved.processes, "asked": asked} | achieved.told
 

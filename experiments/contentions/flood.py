@@ -59,7 +59,7 @@ class Flood(Contention):
         return self.level.endswith("%")
 
     def job(self, run: str, capacity: float | None) -> dict[str, Any] | None:
-        """Give the job of this level."""
+        """Return the job of this level."""
         if self.level == "saturate":
             return {"run": run, **_CALIBRATED, "saturate": True}
         if not self.needs_capacity():

@@ -134,7 +134,7 @@ class Fault:
         return self.duration_ms
 
     def ends(self, service: str) -> bool:
-        """Say whether a service's process ends by it."""
+        """Return whether a service's process ends by it."""
         return self.revives and self.service == service
 
     def refusal(self, place: Place) -> str | None:

@@ -69,12 +69,12 @@ class Knob:
         raise NotImplementedError
 
     def agrees(self, observed: Any) -> bool:
-        """Say whether `observed` is what was asked for."""
+        """Return whether `observed` is what was asked for."""
         return bool(observed == self.expected())
 
     @classmethod
     def observed(cls, state: State) -> Any:
-        """Give the field as the kernel holds it, in the form of `expected`."""
+        """Return the field as the kernel holds it, in the form of `expected`."""
         raise NotImplementedError
 
     @classmethod
@@ -132,7 +132,7 @@ def one(text: str) -> Knob:
 
 
 def fields() -> dict[str, type[Knob]]:
-    """Give one kind of knob for each field of the kernel's state, to read it by."""
+    """Return one kind of knob for each field of the kernel's state, to read it by."""
     return {kind.field: kind for kind in REGISTRY.all().values()}
 
 

@@ -37,7 +37,7 @@ class Affinity(Knob):
 
     @classmethod
     def observed(cls, state: State) -> Any:
-        """Give the CPUs of all threads, or every variant there is."""
+        """Return the CPUs of all threads, or every variant there is."""
         found = sorted({tuple(thread["cpus"]) for thread in state["threads"]})
         return found[0] if len(found) == 1 else found
 

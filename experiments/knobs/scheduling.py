@@ -15,7 +15,7 @@ class Scheduling(Knob):
 
     @classmethod
     def observed(cls, state: State) -> Any:
-        """Give `POLICY priority/nice`, or every variant there is where threads differ."""
+        """Return `POLICY priority/nice`, or every variant there is where threads differ."""
         found = sorted({describe(t["policy"], t["priority"], t["nice"]) for t in state["threads"]})
         return found[0] if len(found) == 1 else found
 

@@ -50,7 +50,7 @@ class Tls(Password):
 
 
 def observed(service: str, protection: dict[str, Any]) -> str | None:
-    """Give `none`, `password` or `tls` as a service's side shows it; None where it said nothing.
+    """Return `none`, `password` or `tls` as a service's side shows it; None where it said nothing.
 
     `protection`: what `clients.control_loop` told, by service. The broker's side is what both clients found behind a
     door that keeps strangers out.

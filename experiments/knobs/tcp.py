@@ -28,7 +28,7 @@ class NoDelay(Knob):
 
     @classmethod
     def observed(cls, state: State) -> Any:
-        """Give `nodelay` or `nagle`, both where connections differ, None without any connection."""
+        """Return `nodelay` or `nagle`, both where connections differ, None without any connection."""
         if "connections_error" in state:
             return f"unreadable without CAP_SYS_PTRACE ({state['connections_error']})"
         found = sorted({"nodelay" if connection["nodelay"] else "nagle" for connection in state["connections"]})

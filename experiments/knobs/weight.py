@@ -55,7 +55,7 @@ def _say(name: str, value: int) -> str:
 
 
 def _converted(shares: int) -> set[int]:
-    """Give the weights of cgroup v2 (1 to 10000) that runtimes convert shares (2 to 262144) to.
+    """Return the weights of cgroup v2 (1 to 10000) that runtimes convert shares (2 to 262144) to.
 
     runc up to 1.3 scaled linearly, by which 1024 became 39; since then a quadratic in log2 meets both defaults
     (opencontainers/cgroups, ConvertCPUSharesToCgroupV2Value).

@@ -115,7 +115,7 @@ class Observer:
         }  # fmt: skip
 
     def tasks(self, pid: int) -> dict[str, Any]:
-        """Say whether the threads of a process run, sleep or are stopped, and how long they ran so far."""
+        """Reply whether the threads of a process run, sleep or are stopped, and how long they ran so far."""
         return {"states": threads.states(pid), "run_ns": threads.run_ns(pid)}
 
     def disk(self, what: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Observer:
         return {}
 
     def examine(self) -> dict[str, Any]:
-        """Say what this machine is and how it is tuned: where the engine is elsewhere, only we see that."""
+        """Reply with what this machine is and how it is tuned: where the engine is elsewhere, only we see that."""
         machine = Machine()
         return {"facts": machine.facts(), "tuning": machine.tuning()}
 
@@ -191,7 +191,7 @@ def _state(pid: int, *, containers: bool) -> dict[str, Any]:
 
 
 def _configuration(pid: int) -> str | None:
-    """Give the file named by `-c` on the command line, as the process itself sees it; None where there is none."""
+    """Return the file named by `-c` on the command line, as the process itself sees it; None where there is none."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
         return Path(f"/proc/{pid}/root{words[words.index('-c') + 1]}").read_text()

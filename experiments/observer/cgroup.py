@@ -7,8 +7,6 @@ import contextlib
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
-PERIOD_US = 1_000_000
-"""The kernel's period for real-time budgets, cpu.rt_period_us."""
 
 _V1_NO_LIMIT = 1 << 62
 """Version 1 says the largest number of whole pages there is."""
@@ -42,7 +40,7 @@ class Cgroup:
         return self._v2
 
     def is_v1(self, controller: str) -> bool:
-        """Say whether a controller is mounted the old way."""
+        """Return whether a controller is mounted the old way."""
         return controller in self._v1
 
     def pids(self) -> list[int]:
@@ -95,7 +93,7 @@ class Cgroup:
         (self._v1["cpu"] / "cpu.rt_runtime_us").write_text(str(budget_us))
 
     def rt_files_above(self) -> list[Path]:
-        """Give the budgets of the groups above, which outlive ours: the highest first, without the root's."""
+        """Return the budgets of the groups above, which outlive ours: the highest first, without the root's."""
         if not self.is_v1("cpu"):
             return []
         above = [group for group in self._v1["cpu"].parents if ROOT in group.parents and group.parent != ROOT]

@@ -32,7 +32,7 @@ class Machine:
         self._machine = machine or platform.machine()
 
     def facts(self) -> dict[str, Any]:
-        """Give what identifies the machine to a reader of its results: `host` in bundle.json."""
+        """Return what identifies the machine to a reader of its results: `host` in bundle.json."""
         return {
             "kernel": platform.release(),
             "machine": self._machine,
@@ -49,7 +49,7 @@ class Machine:
         }
 
     def tuning(self) -> dict[str, Any]:
-        """Give what may add noise, as the kernel's page on real-time configuration lists it."""
+        """Return what may add noise, as the kernel's page on real-time configuration lists it."""
         governors = self._each("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
         return {
             "governors": sorted({text.strip() for text in governors}),
@@ -72,12 +72,12 @@ class Machine:
         return round(100 * (after - before) / watched_s / (os.cpu_count() or 1), 2)
 
     def os_name(self) -> str | None:
-        """Give the distribution, as it calls itself."""
+        """Return the distribution, as it calls itself."""
         found = re.search(r'^PRETTY_NAME="?([^"\n]*)', self._read("etc/os-release"), re.MULTILINE)
         return found[1] if found else None
 
     def cgroup_version(self) -> str:
-        """Give `v2`, `hybrid` (v1 controllers beside a v2 tree), `v1` or `none`."""
+        """Return `v2`, `hybrid` (v1 controllers beside a v2 tree), `v1` or `none`."""
         tree = self._root / "sys/fs/cgroup"
         if (tree / "cgroup.controllers").exists():
             return "v2"
@@ -86,7 +86,7 @@ class Machine:
         return "v1" if (tree / "cpu").exists() else "none"
 
     def memory_controller(self) -> bool:
-        """Say whether memory limits can hold; Raspberry Pi OS boots without them."""
+        """Return whether memory limits can hold; Raspberry Pi OS boots without them."""
         tree = self._root / "sys/fs/cgroup"
         return (tree / "memory").exists() or "memory" in self._read("sys/fs/cgroup/cgroup.controllers").split()
 
@@ -113,7 +113,7 @@ class Machine:
         return False if self._device_tree_model() else None
 
     def cpu_model(self) -> str | None:
-        """Give the processor's name, on arm64 from its part number and the board's device tree."""
+        """Return the processor's name, on arm64 from its part number and the board's device tree."""
         info = self._read("proc/cpuinfo")
         found = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE | re.IGNORECASE)
         if found:
@@ -160,7 +160,7 @@ class Machine:
 
 
 def affinity() -> list[int]:
-    """Give the CPUs that this process may run on."""
+    """Return the CPUs that this process may run on."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 

@@ -29,7 +29,7 @@ class Link:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def read(self) -> dict[str, bool]:
-        """Say whether it is up."""
+        """Return whether it is up."""
         return {"up": bool(self._flags() & _IFF_UP)}
 
     def cut(self) -> dict[str, bool]:
@@ -51,7 +51,7 @@ class Link:
 
 
 def interface() -> str:
-    """Give the name of the interface; raise OSError where there is none, or more than one."""
+    """Return the name of the interface; raise OSError where there is none, or more than one."""
     names = [name for _, name in socket.if_nameindex() if name == "eth0" or name.startswith("en")]
     if len(names) != 1:
         raise OSError(f"{len(names)} interfaces that could be the Pi's")

@@ -20,7 +20,7 @@ _PIDFD_GETFD = 438  # the same number on every architecture, as all system calls
 
 
 def connections(pid: int) -> list[dict[str, Any]]:
-    """Give `peer`, `local` and `nodelay` of every connected TCP socket; raises OSError where it may not look."""
+    """Return `peer`, `local` and `nodelay` of every connected TCP socket; raises OSError where it may not look."""
     found = []
     pidfd = os.pidfd_open(pid)
     try:

@@ -49,7 +49,7 @@ def run_ns(pid: int) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Give the process and all it started, by /proc/PID/task/TID/children."""
+    """Return the process and all it started, by /proc/PID/task/TID/children."""
     found = [pid]
     for parent in found:
         for tid in _tids(parent):

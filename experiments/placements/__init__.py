@@ -59,7 +59,7 @@ class Channel:
         return reply
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
-        """Give the next event; raise StandError when the service ends or stays silent."""
+        """Return the next event; raise StandError when the service ends or stays silent."""
         try:
             event = self._events.get(timeout=timeout_s)
         except queue.Empty:
@@ -108,7 +108,7 @@ class Stand:
         raise NotImplementedError
 
     def broker_configuration(self) -> str:
-        """Give the text the broker was told to run on."""
+        """Return the text the broker was told to run on."""
         raise NotImplementedError
 
     def reset(self) -> None:
@@ -116,15 +116,15 @@ class Stand:
         raise NotImplementedError
 
     def pids(self) -> dict[str, int]:
-        """Give each running service's first process; raise StandError where one does not run."""
+        """Return each running service's first process; raise StandError where one does not run."""
         raise NotImplementedError
 
     def ailing(self) -> dict[str, str]:
-        """Give what is wrong with each service that should run and does not: it has stopped, or is frozen."""
+        """Return what is wrong with each service that should run and does not: it has stopped, or is frozen."""
         raise NotImplementedError
 
     def gone(self) -> str | None:
-        """Say why nothing can be brought up here any more, with the remedy; None: it can."""
+        """Return why nothing can be brought up here any more, with the remedy; None: it can."""
         return None
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
@@ -140,7 +140,7 @@ class Stand:
         raise NotImplementedError
 
     def life(self, service: str) -> Life:
-        """Give the present life of a service, or the one that ended last."""
+        """Return the present life of a service, or the one that ended last."""
         raise NotImplementedError
 
     def revive(self, service: str) -> None:
@@ -148,7 +148,7 @@ class Stand:
         raise NotImplementedError
 
     def log(self, service: str) -> bytes:
-        """Give what a service that takes no requests has said so far, in all its lives."""
+        """Return what a service that takes no requests has said so far, in all its lives."""
         raise NotImplementedError
 
     def tasks(self, service: str) -> Tasks:
@@ -156,7 +156,7 @@ class Stand:
         return Tasks(**self.channel("observer").ask(do="tasks", pid=self.life(service).pid))
 
     def board_counts(self) -> dict[str, int]:
-        """Give what the Pi has counted at its board; it says so at most a second later. Empty before it said any."""
+        """Return what the Pi has counted at its board; it says so at most a second later. Empty before it said any."""
         said = [line for line in self.log("pi").splitlines() if line.startswith(b"{")]
         return dict(json.loads(said[-1])["board"]) if said else {}
 
@@ -169,16 +169,16 @@ class Stand:
         return int(self.channel("observer").ask(do="disk", what=do)["free_bytes"])
 
     def channel(self, service: str) -> Channel:
-        """Give the connection to a service that takes requests: control-loop, observer, flooder."""
+        """Return the connection to a service that takes requests: control-loop, observer, flooder."""
         return self._channels[service]
 
     def service(self, name: str) -> Service:
-        """Give a service with the CPUs of its side of the stand."""
+        """Return a service with the CPUs of its side of the stand."""
         cpus = self.pi_cpus if name in ON_THE_PI else self.host_cpus
         return Service(name, tuple(int(cpu) for cpu in cpus.split(",")))
 
     def rt_budget_us(self, conditions: Conditions, service: str) -> int:
-        """Give a service's share of the real-time budget a second; 0 where it has none, or no group of its own."""
+        """Return a service's share of the real-time budget a second; 0 where it has none, or no group of its own."""
         real_time = [
             name
             for name, asked in conditions.knobs
@@ -188,7 +188,7 @@ class Stand:
         return RT_BUDGET_US // len(real_time) if self.containers and service in real_time else 0
 
     def memory_limit_bytes(self, service: str) -> int | None:  # noqa: ARG002
-        """Give how much memory a service's group may take; None where it has none of its own, or no limit."""
+        """Return how much memory a service's group may take; None where it has none of its own, or no limit."""
         return None
 
     def apply(self, conditions: Conditions) -> None:

@@ -112,7 +112,7 @@ class _AttachedChannel(Channel):
             yield kind, self._receive(length)
 
     def _receive(self, length: int) -> bytes:
-        """Give so many bytes, fewer at the end. Two threads may not use one TLS connection at the same time."""
+        """Return so many bytes, fewer at the end. Two threads may not use one TLS connection at the same time."""
         data = b""
         while len(data) < length:
             if not (hasattr(self._socket, "pending") and self._socket.pending()):
@@ -285,12 +285,12 @@ class DockerStand(Stand):
         broker.start()
 
     def broker_configuration(self) -> str:
-        """Give the file in the broker's image for this TCP option."""
+        """Return the file in the broker's image for this TCP option."""
         assert self._conditions is not None
         return _protected(self._conditions.security, _configuration(self._conditions))
 
     def memory_limit_bytes(self, service: str) -> int | None:
-        """Give what Compose was told, unless the engine's kernel knows no such limit."""
+        """Return what Compose was told, unless the engine's kernel knows no such limit."""
         return self._memory_limits[service] if self._limits_memory else None
 
     def capture(self) -> Channel:
@@ -392,7 +392,7 @@ class DockerStand(Stand):
         return self._streams[-1]
 
     def _override(self, conditions: Conditions) -> dict[str, Any]:
-        """Give what the Compose file gets on top: the board's and the knobs' wishes, and the runner's command lines."""
+        """Return what the Compose file gets on top: the board's and the knobs' wishes, and what the runner starts."""
         # A health check is a process beside what is measured: good for whoever waits by hand, noise here.
         services: dict[str, Any] = {name: {"healthcheck": {"disable": True}} for name in ("broker", "pi", "board")}
         services["control-loop"] = {"command": ["--jobs"], "logging": {"driver": "none"}}
@@ -463,7 +463,7 @@ def _save_log(container: Container, path: Path) -> None:
 
 
 def require(pinned: dict[str, str] | None = None) -> DockerStand:
-    """Give the placement, on these images if any are pinned, or say what it lacks; raise BadInputError."""
+    """Return the placement, on these images if any are pinned, or say what it lacks; raise BadInputError."""
     lack = engine.lacking()
     if lack:
         raise BadInputError("PLACEMENT", "docker", f"{lack.reason}: {lack.remedy}; or say PLACEMENT=host")
@@ -535,7 +535,7 @@ def lower_rt_budgets(client: docker.DockerClient) -> list[str]:
 
 @contextlib.contextmanager
 def passing_project(client: docker.DockerClient) -> Iterator[str]:
-    """Give a Compose project's name; what it got, be it only the stand's network, is removed at the end."""
+    """Return a Compose project's name; what it got, be it only the stand's network, is removed at the end."""
     project = f"testbed-{secrets.token_hex(4)}"
     try:
         yield project

@@ -211,7 +211,7 @@ class HostStand(Stand):
         )
 
     def broker_configuration(self) -> str:
-        """Give the file that the broker's kind wrote; it is the last word of its command."""
+        """Return the file that the broker's kind wrote; it is the last word of its command."""
         return Path(self._broker_command[-1]).read_text()
 
     def reset(self) -> None:
@@ -219,7 +219,7 @@ class HostStand(Stand):
         self._conditions = None
 
     def pids(self) -> dict[str, int]:
-        """Give our children's process ids."""
+        """Return our children's process ids."""
         assert self._conditions is not None
         stopped = [name for name in self._conditions.services() if self._processes[name].poll() is not None]
         if stopped:

@@ -30,7 +30,7 @@ CELLS = (
     CellSpec(arm="none"),
     CellSpec(arm="fifo", lost=1, knobs={"broker": {"tcp": "nodelay", "priority": "fifo:90"}}),
 )
-many = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 few = settings(many, max_examples=12)
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from stand import reproducible
 
 from analysis import bootstrap, conclusion, cycles, inference, medians, shares
 from analysis.conclusion import FASTER, FEWER, LOST, MORE, SAME, SLOWER, UNKNOWN, Claim
@@ -99,7 +98,6 @@ def test_no_share_is_known_better_than_by_as_many_cycles_as_there_were() -> None
     assert shares.effective_size(alike, offered, 0.95) == pytest.approx(2000 * few_degrees)
 
 
-@reproducible
 @given(st.lists(st.floats(1, 1e6), min_size=1, max_size=30))
 def test_a_median_is_pythons(values: list[float]) -> None:
     assert medians.of(np.array(values)) == pytest.approx(float(np.median(values)))

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import reproducible
 from synthetic import CellSpec, Spec, write
 
 from analysis import (
@@ -103,7 +102,6 @@ def test_without_ten_answers_in_a_row_it_never_recovers() -> None:
     assert recovery.recovered(cycles(*["ok"] * 9), FAULT) is None
 
 
-@reproducible
 @given(st.lists(st.sampled_from(["ok", "late", "lost"]), max_size=60))
 def test_whatever_the_cycles_the_first_unbroken_row_is_found(statuses: list[str]) -> None:
     own = cycles(*statuses)

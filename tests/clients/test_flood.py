@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import PATIENCE_S, ROOT, Client, Program, RunningBroker, eventually, free_port, reproducible
+from stand import PATIENCE_S, ROOT, Client, Program, RunningBroker, eventually, free_port
 
 from clients import flood, packets
 from clients.flood_client import IN_FLIGHT, SMALLEST_PAYLOAD, WINDOW, Histogram
@@ -392,7 +392,6 @@ def test_by_hand_it_prints_what_became_of_every_message(broker: RunningBroker, l
 # Its histogram
 
 
-@reproducible
 @given(st.lists(st.integers(1_000, 10**12), min_size=100, max_size=300), st.sampled_from([0.5, 0.9, 0.99]))
 def test_a_quantile_lies_within_three_percent_of_the_sorted_one(durations_ns: list[int], quantile: float) -> None:
     histogram = Histogram()

@@ -9,7 +9,6 @@ import itertools
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from stand import reproducible
 
 from clients import packets
 from clients.packets import PacketError
@@ -25,7 +24,6 @@ acknowledgements = st.tuples(
 )
 
 
-@reproducible
 @given(publishes)
 def test_a_message_comes_back_as_it_was(message: tuple[bytes, bytes, int, int | None]) -> None:
     topic, payload, qos, packet_id = message
@@ -34,7 +32,6 @@ def test_a_message_comes_back_as_it_was(message: tuple[bytes, bytes, int, int | 
     assert packets.read_publish(first, body) == (topic, packet_id, payload)
 
 
-@reproducible
 @given(acknowledgements)
 def test_an_acknowledgement_comes_back_as_it_was(acknowledgement: tuple[int, int]) -> None:
     kind, packet_id = acknowledgement
@@ -42,7 +39,6 @@ def test_an_acknowledgement_comes_back_as_it_was(acknowledgement: tuple[int, int
     assert packets.read_identifier(packet_id.to_bytes(2, "big")) == packet_id
 
 
-@reproducible
 @given(
     st.lists(publishes.map(lambda message: packets.publish(*message)), max_size=5).map(b"".join),
     st.lists(st.integers(0, 2000), max_size=6),
@@ -66,7 +62,6 @@ def test_lengths_at_the_edges_of_their_coding(length: int, digits: int) -> None:
     assert (len(body), rest) == (length, b"")
 
 
-@reproducible
 @given(st.binary())
 def test_garbage_raises_packet_error_and_nothing_else(data: bytes) -> None:
     with contextlib.suppress(PacketError):

@@ -8,7 +8,6 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import reproducible
 
 from clients.wire import OUTCOMES, Answer, Request, WireError, answer_topic, request_topic
 
@@ -23,19 +22,16 @@ answers = st.builds(
 payloads = st.one_of(requests, answers).map(lambda message: message.encode())
 
 
-@reproducible
 @given(requests)
 def test_a_request_comes_back_as_it_was(request: Request) -> None:
     assert Request.decode(request.encode()) == request
 
 
-@reproducible
 @given(answers)
 def test_an_answer_comes_back_as_it_was(answer: Answer) -> None:
     assert Answer.decode(answer.encode()) == answer
 
 
-@reproducible
 @given(st.one_of(st.binary(), st.text().map(str.encode)))
 def test_garbage_raises_wire_error_and_nothing_else(payload: bytes) -> None:
     for kind in (Request, Answer):
@@ -43,7 +39,6 @@ def test_garbage_raises_wire_error_and_nothing_else(payload: bytes) -> None:
             kind.decode(payload)
 
 
-@reproducible
 @given(payloads, st.data())
 def test_a_damaged_payload_is_refused_or_is_itself_a_valid_one(payload: bytes, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(payload)))

@@ -8,7 +8,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import reproducible
 
 from experiments.errors import BadInputError
 from experiments.plan import OF_THE_WHOLE_RUN, Plan, of_scenario, of_study
@@ -29,7 +28,6 @@ def plan(settings: Settings, scenario: str = "1") -> Plan:
     return of_scenario(scenario, settings, "0123abcd")
 
 
-@reproducible
 @given(swaps)
 def test_every_repetition_of_every_cell_runs_exactly_once(settings: Settings) -> None:
     planned = plan(settings)
@@ -40,7 +38,6 @@ def test_every_repetition_of_every_cell_runs_exactly_once(settings: Settings) ->
     assert sorted(planned.order()) == everything
 
 
-@reproducible
 @given(swaps)
 def test_cells_are_interleaved_round_by_round(settings: Settings) -> None:
     planned = plan(settings)
@@ -50,7 +47,6 @@ def test_cells_are_interleaved_round_by_round(settings: Settings) -> None:
         assert {repetition for _, repetition in order[start : start + size]} == {number}
 
 
-@reproducible
 @given(swaps)
 def test_the_same_seed_gives_the_same_order_and_the_record_is_json(settings: Settings) -> None:
     assert plan(settings).order() == plan(settings).order()

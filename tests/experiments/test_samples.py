@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import reproducible
 
 from experiments.noise import lateness
 from experiments.plan import Plan, of_scenario
@@ -48,7 +47,6 @@ def made(rows: list[Row]) -> list[dict[str, Any]]:
     return samples(PLAN, PLAN.cells[0], 3, rows)
 
 
-@reproducible
 @given(some_rows())
 def test_each_cycle_is_in_exactly_one_of_ok_late_and_lost(rows: list[Row]) -> None:
     done = made(rows)
@@ -60,7 +58,6 @@ def test_each_cycle_is_in_exactly_one_of_ok_late_and_lost(rows: list[Row]) -> No
     assert tally["sent"] == sum(row[2] is not None and not row[7] and row[0] >= WARMUP for row in rows)
 
 
-@reproducible
 @given(some_rows())
 def test_o_is_t_minus_r_exactly_and_t_is_the_clients_own(rows: list[Row]) -> None:
     for sample in made(rows):
@@ -75,7 +72,6 @@ def test_o_is_t_minus_r_exactly_and_t_is_the_clients_own(rows: list[Row]) -> Non
             assert (sample["status"] == "late") == (sample["t_us"] > TIMEOUT_MS * 1000)
 
 
-@reproducible
 @given(some_rows())
 def test_a_sample_says_where_it_comes_from(rows: list[Row]) -> None:
     for sample in made(rows):
@@ -126,7 +122,6 @@ def late_rows(late_us: list[int]) -> list[dict[str, Any]]:
     return [{"intended_ns": 7, "sent_ns": 7 + 1000 * us, "warmup": False, "status": "ok"} for us in late_us]
 
 
-@reproducible
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=300))
 def test_lateness_is_by_nearest_rank(late_us: list[int]) -> None:
     ordered = sorted(late_us)

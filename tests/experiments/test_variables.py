@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import ROOT, reproducible, undisturbed
+from stand import ROOT, undisturbed
 
 from experiments import cli, variables
 from experiments.errors import BadInputError
@@ -196,7 +196,6 @@ def test_a_real_make_hands_its_command_line_on(tmp_path: Path, argument: str, to
     assert "Error 2" in done.stderr
 
 
-@reproducible
 @given(st.sampled_from(sorted(VARIABLES)), st.text(max_size=12))
 def test_whatever_is_given_is_read_or_refused_by_name(name: str, value: str) -> None:
     refusal = ""
@@ -217,7 +216,6 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@reproducible
 @given(
     st.sampled_from(sorted(VARIABLES)), st.one_of(st.text(max_size=40), st.sampled_from(HOSTILE)),
     st.sampled_from(["run", "study", "path", "all"]),

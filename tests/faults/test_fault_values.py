@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import reproducible
 
 from experiments import cli, faults
 from experiments.brokers.mosquitto import Mosquitto
@@ -71,7 +70,6 @@ def test_what_cannot_be_read_is_said_in_a_line(value: str, why: str) -> None:
     assert why in str(error.value)
 
 
-@reproducible
 @given(st.text(max_size=30) | st.from_regex(r"(broker|pi|board):(kill|freeze|reset)(:[0-9]{0,9}m?s?)?", fullmatch=True))
 def test_any_text_is_a_fault_or_bad_input(value: str) -> None:
     try:

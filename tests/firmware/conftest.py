@@ -11,11 +11,6 @@ from pathlib import Path
 import pytest
 import serial
 from boards import BUILD, REPOSITORY, RunningBoard, make, unavailable
-from hypothesis import settings
-
-# A busy host may take its time over an example.
-settings.register_profile("patient", deadline=None, derandomize=True)
-settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

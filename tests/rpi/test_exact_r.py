@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from stand import ScriptedPort, reply
@@ -16,7 +16,6 @@ from rpi.board import TIMEOUT_NS, Board, NoBoard, Question, SerialBoard
 from rpi.bridge import Bridge
 
 RUN = "0123abcd"
-Relay = Callable[..., list[Answer]]
 
 
 @pytest.fixture

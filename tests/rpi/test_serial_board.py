@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stand import PATIENCE_S, ScriptedPort, eventually, reply, reproducible
+from stand import PATIENCE_S, ScriptedPort, eventually, reply
 
 import rpi.board
 from clients.wire import Request
@@ -289,7 +289,7 @@ steps = st.lists(
 )  # fmt: skip
 
 
-@settings(reproducible, max_examples=150)
+@settings(max_examples=150)
 @given(steps, st.integers(0, 12), st.integers(0, 255))
 def test_whatever_the_board_babbles_no_answer_goes_to_a_wrong_question(
     script: list[Any], place: int, damage: int

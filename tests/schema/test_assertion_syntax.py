@@ -4,7 +4,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import reproducible
 
 from schema.assertions import Assertion, parse
 
@@ -49,7 +48,6 @@ def test_a_percentile_says_how_many_cycles_it_needs() -> None:
     assert [parse(f"T.{name}<1s")[0].cycles for name in ("avg", "p50", "p90", "p99", "p99.9")] == [1, 5, 29, 299, 2995]
 
 
-@reproducible
 @given(st.text(max_size=40))
 def test_whatever_is_given_is_read_or_refused(text: str) -> None:
     try:

@@ -4,7 +4,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stand import reproducible
 
 from schema.looks import FEWEST, USUAL_REPETITIONS, looks
 
@@ -13,7 +12,6 @@ def test_the_usual_run_looks_after_a_quarter_half_and_all_of_its_blocks() -> Non
     assert [look.repetitions for look in looks(USUAL_REPETITIONS)] == [10, 20, 40]
 
 
-@reproducible
 @given(st.integers(FEWEST, 10_000))
 def test_looks_come_in_order_end_with_the_run_and_spend_the_whole_chance_of_error(repetitions: int) -> None:
     planned = looks(repetitions)
