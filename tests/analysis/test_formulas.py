@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis import bootstrap, conclusion, cycles, inference, medians, shares
+from analysis import bootstrap, checks, conclusion, cycles, gate, inference, medians, shares
 from analysis.conclusion import FASTER, FEWER, LOST, MORE, SAME, SLOWER, UNKNOWN, Claim
 from analysis.cycles import MISSING, Cycles
 from analysis.inference import Sides
@@ -240,6 +240,12 @@ def test_who_loses_more_for_sure_or_by_more_than_the_margin(losses: Claim | None
 def test_nobody_is_faster_for_having_lost_the_slowest(made: Claim, losses: Claim | None, verdict: str) -> None:
     pair = [made, *([losses] if losses is not None and losses.quantity != made.quantity else [])]
     assert next(conclusion.guarded(pair)).verdict == verdict
+
+
+def test_no_gate_lets_pass_who_is_early_only_for_having_lost_the_slowest() -> None:
+    early = claim(P99, 1000, 500, -600, -400, verdict=FASTER)
+    assert gate._of_time(early) == checks.PASS
+    assert gate._of_time(next(conclusion.guarded([early, LOSES_MORE]))) == checks.UNKNOWN
 
 
 def test_a_missed_deadline_is_compared_with_the_same_deadline_only() -> None:
