@@ -2,6 +2,7 @@
 """The formulas beneath every interval and verdict, against the textbook's, to the last digit that they promise."""
 
 import math
+from dataclasses import replace
 from statistics import variance
 from typing import Any
 
@@ -140,6 +141,20 @@ def test_where_losses_cut_a_side_its_interval_is_open() -> None:
     both = measure(P99, math.inf, math.inf, lambda _: (3000.0, math.inf), lambda _: (3000.0, math.inf))
     assert both.interval(2.0) == (-math.inf, math.inf)
     assert measure(P99, 1.0, 2.0, around(1, 1), around(2, 1)).interval(math.inf) == (-math.inf, math.inf)
+    # Cut by losses at the estimate, not at the limit: whatever B is, it is no faster than its lower limit says.
+    of_a = measure(P99, math.inf, 1000.0, lambda _: (3000.0, math.inf), around(1000.0, 50.0))
+    assert of_a.interval(2.0) == (-math.inf, 1100 - 3000)
+
+
+@pytest.mark.parametrize(("low_a", "low_b"), [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (1.0, -1.0)])
+def test_a_latency_that_may_be_nothing_has_no_ratio(low_a: float, low_b: float) -> None:
+    made = measure(P99, 3.0, 5.0, lambda _: (low_a, 6.0), lambda _: (low_b, 9.0))
+    assert made.interval(2.0) == pytest.approx((2 - math.hypot(5 - low_b, 3), 2 + math.hypot(4, 3 - low_a)))
+
+
+def test_a_ratio_beyond_all_reason_is_no_upper_limit() -> None:
+    made = measure(P99, 1.0, 1.0, lambda _: (1e-300, 1e300), lambda _: (1e-300, 1e300))
+    assert made.interval(2.0)[1] == math.inf
 
 
 def of(*latencies_us: list[int | None], intended_us: int = 0) -> Cycles:
@@ -165,6 +180,18 @@ def test_a_burst_does_not_reach_from_one_repetition_into_the_next() -> None:
     assert outcomes.lost_burst.tolist() == [2, 3, 0]
     assert (outcomes.offered.tolist(), outcomes.lost.tolist()) == ([3, 4, 2], [2, 3, 0])
     assert outcomes.misses(20) == cycles.Misses(20, 5, 3)
+
+
+def test_of_no_cycles_there_is_nothing_to_count() -> None:
+    none = of([])
+    sums, numbers = none.variation("T")
+    assert (sums.tolist(), numbers.tolist()) == ([], [])
+    outcomes = none.outcomes(20)
+    for counted in (outcomes.offered, outcomes.lost, outcomes.missed, outcomes.lost_burst, outcomes.missed_burst):
+        assert counted.tolist() == []
+    assert outcomes.misses(20) == cycles.Misses(20, 0, 0)
+    assert of([None]).variation("T")[1].tolist() == []
+    assert none.ramps("T").tolist() == []
 
 
 def claim(quantity: Quantity, a: float, b: float, low: float, high: float, **changes: Any) -> Claim:
@@ -238,8 +265,12 @@ def test_who_loses_more_for_sure_or_by_more_than_the_margin(losses: Claim | None
     ],
 )
 def test_nobody_is_faster_for_having_lost_the_slowest(made: Claim, losses: Claim | None, verdict: str) -> None:
+    made = replace(made, detectable=1.0, repetitions=7)
     pair = [made, *([losses] if losses is not None and losses.quantity != made.quantity else [])]
-    assert next(conclusion.guarded(pair)).verdict == verdict
+    guarded = next(conclusion.guarded(pair))
+    assert guarded.verdict == verdict
+    # What it would take is not told where repetitions are not what is lacking.
+    assert (guarded.detectable, guarded.repetitions) == ((1.0, 7) if verdict == made.verdict else (None, None))
 
 
 def test_no_gate_lets_pass_who_is_early_only_for_having_lost_the_slowest() -> None:
