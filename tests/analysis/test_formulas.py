@@ -179,6 +179,7 @@ def test_a_burst_does_not_reach_from_one_repetition_into_the_next() -> None:
     outcomes = of([1, None, None], [None, None, None, 1], [1, 1]).outcomes(20)
     assert outcomes.lost_burst.tolist() == [2, 3, 0]
     assert (outcomes.offered.tolist(), outcomes.lost.tolist()) == ([3, 4, 2], [2, 3, 0])
+    assert of([None, None, 1]).outcomes(20).lost_burst.tolist() == [2]
     assert outcomes.misses(20) == cycles.Misses(20, 5, 3)
 
 
@@ -273,6 +274,34 @@ def test_nobody_is_faster_for_having_lost_the_slowest(made: Claim, losses: Claim
     assert (guarded.detectable, guarded.repetitions) == ((1.0, 7) if verdict == made.verdict else (None, None))
 
 
+@pytest.mark.parametrize(
+    ("made", "losses", "verdict", "why"),
+    [
+        (claim(P99, math.inf, 500, -math.inf, 0, verdict=FASTER), None, UNKNOWN,
+         "losses cut the p99 of O of A: there is nothing to be faster than"),
+        (claim(P99, math.inf, math.inf, -math.inf, math.inf), None, UNKNOWN, "losses cut the p99 of O of A and B"),
+        (claim(P99, 1000, math.inf, -100, math.inf), None, UNKNOWN, "losses cut the p99 of O of B"),
+        (claim(P99, 1000, math.inf, 100, math.inf, verdict=SLOWER), None, SLOWER, ""),
+        (claim(P99, 1000, 1000, -100, 100), None, UNKNOWN, ""),
+        (claim(P99, 1000, 500, -600, -400, verdict=FASTER), LOSES_MORE, UNKNOWN,
+         "B lost more cycles, A 1.00 % against 4.00 % of B: a loss is worse than any answer"),
+        (claim(AVG, 1000, 1000, -10, 10, verdict=SAME), LOSES_MORE, UNKNOWN,
+         "B lost more cycles, A 1.00 % against 4.00 % of B: the slowest may be among them"),
+    ],
+)  # fmt: skip
+def test_what_losses_take_away_is_said_with_the_reason(
+    made: Claim, losses: Claim | None, verdict: str, why: str
+) -> None:
+    guarded = next(conclusion.guarded([made, *([losses] if losses else [])]))
+    assert (guarded.verdict, guarded.why) == (verdict, why)
+
+
+def test_each_pair_of_cells_has_losses_of_its_own() -> None:
+    early, other = (claim(P99, 1000, 500, -600, -400, verdict=FASTER, cells=cells) for cells in ("ab", "cd"))
+    of_other = claim(LOST, 1, 4, 2, 4, cells="cd")
+    assert [each.verdict for each in conclusion.guarded([early, other, of_other])] == [FASTER, UNKNOWN, UNKNOWN]
+
+
 def test_no_gate_lets_pass_who_is_early_only_for_having_lost_the_slowest() -> None:
     early = claim(P99, 1000, 500, -600, -400, verdict=FASTER)
     assert gate._of_time(early) == checks.PASS
@@ -319,3 +348,4 @@ def test_where_nothing_can_be_told_it_says_why(reach: float, critical: float, qu
     made = conclusion._with_needs(claim(quantity, 1000, 1000, -1, 1), reach, critical, 3)
     assert made.why.startswith(why)
     assert made.detectable is None
+    assert made.repetitions == (conclusion.ENOUGH if why.startswith("3") else None)
