@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernel import CONFIGURATION, untouched
+from kernel import CONFIGURATION, thread, untouched
 from rich.console import Console
 from stand import check_bundle, samples_of
 
 from clients.schedule import Job
-from experiments import plan
+from experiments import plan, runner
 from experiments.engine import GONE
 from experiments.errors import RequestFailedError, StandError
 from experiments.placements import Channel, Stand
@@ -78,9 +78,25 @@ class Observer(Channel):
         if request["do"] == "stop":
             return {"rows": [{"t_ns": 1, "service": "host", "steal_percent": 0.0}], "cpu_s": {"host": 0.0},
                     "observer_cpu_s": 0.0, "longest_gap_ms": self._stand.gap_ms, "seconds": []}  # fmt: skip
-        if request["do"] == "apply" and self._stand.unable:
-            raise RequestFailedError("observer: Operation not permitted")
+        if request["do"] == "apply":
+            self._stand.steps.append(f"apply {request['setting']}")
+            if self._stand.unable:
+                raise RequestFailedError("observer: Operation not permitted")
         return {}
+
+
+class Flooder(Channel):
+    """Floods as soon as it is asked to; its own account is the stand's to say."""
+
+    def __init__(self, stand: ScriptedStand) -> None:
+        super().__init__("flooder")
+        self._stand = stand
+
+    def write(self, data: bytes) -> None:
+        """Take a job, or a stop."""
+        begins = data != b"stop\n"
+        self._stand.steps.append("flood" if begins else "flood ends")
+        self._events.put({"event": "flooding"} if begins else {"event": "done"} | self._stand.flooded)
 
 
 class ScriptedStand(Stand):
@@ -95,6 +111,7 @@ class ScriptedStand(Stand):
         self._repetitions = 0
         self.steps: list[str] = []
         self.down_fails = False
+        self.nice = 0
         self._well()
 
     def _well(self) -> None:
@@ -105,18 +122,22 @@ class ScriptedStand(Stand):
         self.up_fails = False
         self.engine_died = False
         self.unable = False
-        self._channels = {"control-loop": ControlLoop(self), "observer": Observer(self)}
+        self.kernel: dict[str, Any] = {}
+        self.flooded: dict[str, Any] = {"sent": 1000, "elapsed_s": 1.0}
+        self._channels = {"control-loop": ControlLoop(self), "observer": Observer(self), "flooder": Flooder(self)}
 
     def began(self, job: Job) -> None:
         """A repetition begins: the fault that is meant for it strikes."""
         del job
+        self.steps.append("cycles")
         self._repetitions += 1
         if fault := self._faults.get(self._repetitions):
             fault(self)
 
     def state(self, service: str) -> dict[str, Any]:
         """What the kernel holds of a service that nobody touched."""
-        return untouched(cpus=self.service(service).cpus)
+        cpus = self.service(service).cpus
+        return untouched(cpus=cpus) | {"threads": [thread(nice=self.nice, cpus=list(cpus))]} | self.kernel
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Nothing to prepare."""
@@ -143,6 +164,7 @@ class ScriptedStand(Stand):
 
     def fresh_broker(self) -> None:
         """It is fresh."""
+        self.steps.append("fresh broker")
 
     def broker_configuration(self) -> str:
         """As every proof shows it."""
@@ -203,6 +225,40 @@ def validities(facts: dict[str, Any]) -> list[tuple[str, bool, int | None]]:
 VALID = ("valid", True, None)
 
 
+def test_each_repetition_has_a_fresh_broker_then_its_knobs_then_its_contention_then_its_cycles(run: Run) -> None:
+    stand = ScriptedStand()
+    stand.nice = -5
+    knobs = ",".join(f"{service}=nice:-5" for service in ("broker", "pi", "control-loop"))
+    code, facts, _ = run(stand, contention="flood", flood="saturate", priority=knobs, repetitions=2)
+    once = ["up", "fresh broker", *["apply nice"] * 3, "flood", "cycles", "flood ends"]
+    assert stand.steps == ["up", *once, *once, "down"], "first the floor is measured"
+    assert code == 0, facts["reason"]
+    assert facts["repetitions"][0]["contention"]["asked"]["saturate"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (lambda stand: stand.kernel.update(quota=0.5), "broker: quota should be None (untouched) but reads 0.5; "),
+        (lambda stand: stand.told.update(board_repeats=3), "board: answers once should be 0 repeated (0 repeated)"),
+        (lambda stand: stand.told.update(qos_seen=[[0, 1]]), "broker: qos of requests, answers should be 0, 0 (0, 0)"),
+        (lambda stand: stand.flooded.update(failed_connects=2), "2 clients of the flood could not connect"),
+    ],
+)
+def test_what_was_not_as_asked_refuses_the_repetition(run: Run, fault: Fault, reason: str) -> None:
+    stand = ScriptedStand({1: fault, 2: fault})
+    code, facts, _ = run(stand, contention="flood", flood="saturate", repetitions=1)
+    assert (code, facts["status"]) == (3, "refused")
+    entry = facts["repetitions"][0]
+    assert (entry["validity"], entry["counted"]) == ("refused", False)
+    assert entry["reasons"][0].startswith(reason)
+
+
+def test_what_the_broker_says_it_dropped_becomes_increases_also_where_it_began_anew() -> None:
+    rows = runner._drops([(1, 5), (2, 5), (3, 9), (4, 2)])
+    assert [(row["t_ns"], row["sys_dropped"]) for row in rows] == [(2, 0), (3, 4), (4, 2)]
+
+
 def test_a_stand_that_is_well_gives_a_complete_bundle(run: Run) -> None:
     stand = ScriptedStand()
     code, facts, _ = run(stand)
@@ -243,8 +299,8 @@ def test_a_dead_service_costs_its_repetition_which_is_run_again_and_never_the_ru
     assert validities(facts) == [VALID, ("interrupted", False, None), VALID, VALID, ("valid", True, 2)]
     assert facts["repetitions"][1]["reasons"][0] == reason
     # It was brought up anew before the next one.
-    assert stand.steps.index("reset") == 3
-    assert stand.steps[4] == "up"
+    after = stand.steps[stand.steps.index("reset") :]
+    assert [step for step in after if step in {"up", "reset"}] == ["reset", "up", "up", "up"]
 
 
 def test_cycles_that_a_dead_control_loop_did_not_tell_of_are_lost_not_gone(run: Run) -> None:

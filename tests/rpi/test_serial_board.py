@@ -122,6 +122,7 @@ def test_what_lay_in_the_port_before_it_was_opened_is_not_read(port: ScriptedPor
     board.ask(question())
     port.say(reply(port.hear_id(), 1))
     assert closed(board) == [(0, "ok", 1)]
+    assert (board.statistics()["late_replies"], board.statistics()["repeats"]) == (0, 0)
 
 
 @pytest.mark.parametrize(
