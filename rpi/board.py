@@ -238,9 +238,9 @@ class SerialBoard:
     def _plug(self, now_ns: int) -> None:
         self._reopen_ns = now_ns + REOPEN_NS
         try:
-            # Exclusive: a second reader would steal replies. Never waits, neither to read nor to write.
+            # Exclusive: a second reader would steal replies. Never waits, neither to read nor to write. What lay in the
+            # port before is discarded by pyserial as it opens it.
             self._port = serial.Serial(self._path, BAUD, timeout=0, exclusive=True)
-            self._port.reset_input_buffer()
             _write(self._port, b"\n")  # ends whatever half a line the board holds
             self._faults.plugged += 1
         except (OSError, termios.error):  # pyserial lets the latter through when the port vanishes as it is set up
