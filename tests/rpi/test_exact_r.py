@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,7 @@ from virtual import MS, US, Clock, Published, Transport
 
 from clients.connection import ConnectionLostError
 from clients.way import Way
-from clients.wire import Answer, Request, request_topic
+from clients.wire import Answer, Request, answer_topic, request_topic
 from rpi.board import TIMEOUT_NS, Board, NoBoard, Question, SerialBoard
 from rpi.bridge import Bridge
 
@@ -103,6 +104,67 @@ def test_r_ends_with_the_boards_reply_not_with_the_answer_to_the_broker(clock: C
     answers = relay(transport, Both(clock, 0))
     assert [answer.r_us for answer in answers] == [0, 0]
     assert transport.published[1].t_ns - transport.published[0].t_ns == 300 * US
+
+
+def test_an_answer_goes_to_its_run_at_the_qos_it_asked_for_with_what_the_board_repeated(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Repeating(NoBoard):
+        def statistics(self) -> dict[str, int]:
+            return {"repeats": 3}
+
+    began_ns = clock.now_ns
+    transport = Transport(clock, silence, gone_ns=began_ns + 2500 * MS)
+    for sequence, qos_answer in enumerate((2, 1)):
+        request = Request("feedbeef", 1, sequence, qos_answer).encode()
+        transport.deliver(began_ns + sequence * MS, request_topic("feedbeef", 1), request, 1)
+    for _ in range(3):
+        transport.deliver(began_ns + 3 * MS, request_topic(RUN, 0), b"nonsense")
+    answers = relay(transport, Repeating())
+    assert [(each.topic, each.qos) for each in transport.published] == [
+        (answer_topic("feedbeef"), qos) for qos in (2, 1)
+    ]
+    assert [(answer.repeats, answer.qos_request) for answer in answers] == [(3, 1), (3, 1)]
+    assert capsys.readouterr().err == "", "the board's counts did not change"
+
+
+def test_the_bridge_says_within_a_second_what_went_wrong_at_its_board(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(NoBoard):
+        def __init__(self) -> None:
+            super().__init__()
+            self.errors = 0
+
+        def ask(self, question: Question) -> None:
+            self.errors += 1
+            super().ask(question)
+
+        def statistics(self) -> dict[str, int]:
+            return {"errors": self.errors}
+
+    began_ns = clock.now_ns
+    transport = Transport(clock, silence, gone_ns=began_ns + 5000 * MS)
+    requests_at(transport, began_ns + 1 * MS, began_ns + 2 * MS, began_ns + 2500 * MS)
+    transport.deliver(began_ns + 3 * MS, request_topic(RUN, 0), b"nonsense")
+    transport.deliver(began_ns + 4 * MS, request_topic(RUN, 0), b"nonsense")
+    relay(transport, Failing())
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(each["event"], each["answers"], each["malformed"], each["board"]) for each in told] == [
+        ("board", 2, 2, {"errors": 2}), ("board", 3, 2, {"errors": 3}),
+    ]  # fmt: skip
+    assert [each["t_ns"] - began_ns for each in told] == [1000 * MS, 3000 * MS]
+
+
+def test_a_bridge_that_cannot_answer_has_lost_its_broker(clock: Clock) -> None:
+    class Refusing(Transport):
+        def publish(self, topic: str, payload: bytes, qos: int, *, retain: bool = False) -> bool:
+            super().publish(topic, payload, qos, retain=retain)
+            return False
+
+    transport = Refusing(clock, silence, gone_ns=clock.now_ns + 100 * MS)
+    requests_at(transport, clock.now_ns, clock.now_ns)
+    assert len(relay(transport, NoBoard())) == 1
 
 
 def test_a_serial_boards_r_ends_when_its_reply_is_complete(clock: Clock, port: ScriptedPort) -> None:

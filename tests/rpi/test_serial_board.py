@@ -186,6 +186,19 @@ def test_a_second_reply_to_one_question_is_counted_and_closes_nothing(board: Ser
     assert next_works(board, port)
 
 
+def test_everything_that_went_wrong_is_counted_by_kind(board: SerialBoard, port: ScriptedPort) -> None:
+    for sequence in range(2):
+        board.ask(question(sequence))
+        request_id = port.hear_id()
+        stale = reply((request_id - 1000) & protocol.MAX_ID, 1)
+        port.say(BANNER + b"\n" + b"garbage\n" + stale + error(None) + error(request_id) + error(request_id))
+        assert closed(board) == [(sequence, "board-error", 0)]
+    assert board.statistics() == {
+        "timeouts": 0, "errors": 4, "late_replies": 2, "repeats": 2, "garbage_lines": 2, "boots": 2,
+        "plugged": 1, "unplugged": 0, "overflows": 0,
+    }  # fmt: skip
+
+
 def test_two_replies_in_one_read_go_to_their_own_questions(board: SerialBoard, port: ScriptedPort) -> None:
     board.ask(question(0))
     old = port.hear_id()
