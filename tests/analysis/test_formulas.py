@@ -218,6 +218,18 @@ def test_a_burst_does_not_reach_from_one_repetition_into_the_next() -> None:
     assert outcomes.misses(20) == cycles.Misses(20, 5, 3)
 
 
+def test_a_ramp_is_how_much_the_second_half_exceeds_the_first_of_what_was_answered() -> None:
+    assert of([100, 300, 400, 200, 600]).ramps("T").tolist() == [1.0]
+    assert of([100, 300, 500, 300], [400, 200]).ramps("T").tolist() == [1.0, -0.5]
+    assert of([100, None, None, 150], [None, 100, None, 110]).ramps("T").tolist() == pytest.approx([0.5, 0.1])
+
+
+def test_a_repetition_without_an_answer_in_a_half_has_no_ramp() -> None:
+    assert of([None, None, 100, 200], [100, 120]).ramps("T").tolist() == pytest.approx([0.2])
+    assert of([0, 0, 100, 200], [100, 120]).ramps("T").tolist() == pytest.approx([0.2])
+    assert of([1], [100, 120]).ramps("T").tolist() == [], "one of a single cycle has no halves"
+
+
 def test_of_no_cycles_there_is_nothing_to_count() -> None:
     none = of([])
     sums, numbers = none.variation("T")

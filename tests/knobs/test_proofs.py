@@ -217,6 +217,14 @@ def test_both_hops_must_have_had_the_qos_asked_for(granted: int, seen: list[list
     assert len(lines) == len(refused_for)
 
 
+def test_the_proof_of_a_qos_shows_what_was_asked_and_what_was_seen_of_both_hops() -> None:
+    granting, seen = proof.of_qos({"qos_seen": [[2, 1]]}, 1, 2, 0)
+    shown = [(each["service"], each["knob"], each["requested"], each["observed"]["value"]) for each in (granting, seen)]
+    assert shown == [("broker", "qos granted", "0", 1), ("broker", "qos of requests, answers", "2, 0", [(2, 1)])]
+    assert not granting["holds"]
+    assert not seen["holds"]
+
+
 def test_an_answer_at_qos_0_to_a_request_at_qos_2_is_proved_as_the_thesis_had_it() -> None:
     assert proof.problems(proof.of_qos({"qos_seen": [[2, 0]]}, 0, 2, 0)) == []
     assert len(proof.problems(proof.of_qos({"qos_seen": [[2, 2]]}, 2, 2, 0))) == 2
