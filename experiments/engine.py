@@ -16,6 +16,7 @@ from typing import Any
 
 import docker
 import docker.errors
+import requests.exceptions
 
 from experiments import ssh
 
@@ -235,6 +236,13 @@ def _said(command: list[str]) -> str | None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+
+
+def explained(error: Exception) -> str:
+    """Return an error in the user's words where the SDK's own names only sockets."""
+    if isinstance(error, requests.exceptions.ReadTimeout):
+        return "the engine did not answer in time; is its machine overloaded? Try again with less beside it"
+    return str(error)
 
 
 def _causes(error: BaseException) -> list[BaseException]:

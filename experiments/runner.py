@@ -208,9 +208,10 @@ class Runner:
             running.file("refused", [str(error)])
             running.hopeless = True
         except (StandError, OSError) as error:  # a service died, or the engine
-            gone = self._stands[cell.placement].gone()
+            stand = self._stands[cell.placement]
+            gone = stand.gone()
             running.hopeless = gone is not None
-            running.break_off(gone or str(error))
+            running.break_off(gone or stand.explained(error))
         except KeyboardInterrupt:
             running.file("interrupted", ["interrupted by the user"])
             raise

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import docker
 import pytest
 from stand import ROOT
 
@@ -134,3 +135,14 @@ def test_what_listens_but_does_not_answer_as_an_engine_is_not_taken_for_none(
     assert lack is not None
     assert not lack.absent
     assert "does not answer as one" in lack.reason
+
+
+def test_an_engine_that_is_too_slow_to_answer_is_said_in_words_a_user_can_act_on(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "docker.sock"))
+        server.listen()
+        client = docker.DockerClient(base_url=f"unix://{tmp_path}/docker.sock", version="1.45", timeout=1)
+        with pytest.raises(OSError, match="timed out") as caught:
+            client.ping()
+    assert engine.explained(caught.value).startswith("the engine did not answer in time; is its machine overloaded?")
+    assert engine.explained(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
