@@ -19,6 +19,7 @@ USERS = {"root": "/root", "tester": "/home/tester", "outsider": "/home/outsider"
 PACKAGES = (
     "systemd-sysv", "dbus", "udev", "libpam-systemd", "openssh-server", "kmod", "iproute2", "procps", "iptables",
     "apparmor", "ca-certificates", "python3", "python3-venv", "make", "git",
+    "stress",  # what disturbs plain processes; in containers it has an image
 )  # fmt: skip
 
 _SETTINGS = {
