@@ -72,7 +72,7 @@ class Transport:
     """In the place of `clients.connection.Connection`: delivers what `network` makes of what is published.
 
     Publishing takes `publish_ns`; a wait that nothing interrupts ends `wakes_late_ns` after its time. Where `gone_ns`
-    is given, the broker is gone from that time on.
+    is given, the broker is gone from that time on; opened again it is back at `back_ns`, where that is given.
     """
 
     clock: Clock
@@ -81,12 +81,17 @@ class Transport:
     publish_ns: int = 0
     wakes_late_ns: int = 0
     gone_ns: int | None = None
+    back_ns: int | None = None
     published: list[Published] = field(default_factory=list)
     _due: list[tuple[int, int, MQTTMessage]] = field(default_factory=list)
     _number: Any = field(default_factory=itertools.count)
 
     def open(self, *, timeout_s: float) -> None:
         del timeout_s
+        if self._gone():
+            if self.back_ns is None:
+                raise ConnectionRefusedError("refused")
+            self.clock.now_ns, self.gone_ns = max(self.clock.now_ns, self.back_ns), None
 
     def subscribe(self, topic: str, qos: int, *, timeout_s: float) -> int:
         del topic, timeout_s
@@ -130,5 +135,8 @@ class Transport:
         return []
 
     def _check(self) -> None:
-        if self.gone_ns is not None and self.clock.now_ns >= self.gone_ns:
+        if self._gone():
             raise ConnectionLostError("the broker closed the connection")
+
+    def _gone(self) -> bool:
+        return self.gone_ns is not None and self.clock.now_ns >= self.gone_ns

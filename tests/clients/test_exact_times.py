@@ -146,11 +146,8 @@ def test_a_repetition_that_breaks_leaves_the_garbage_collected(loop: Loop) -> No
     assert gc.isenabled()
 
 
-def test_a_broker_that_goes_for_good_is_waited_for_until_the_schedule_ends_and_told_with_its_times(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_goes_for_good_is_waited_for_until_the_schedule_ends_and_told_with_its_times(loop: Loop) -> None:
     loop.transport.gone_ns = gone_ns = loop.clock.now_ns + LEAD_NS + 50 * MS
-    monkeypatch.setattr(Transport, "open", _refuse_after(gone_ns))
     rows = loop.run()
     done = loop.events[-1]
     (reconnection,) = done["reconnections"]
@@ -160,50 +157,18 @@ def test_a_broker_that_goes_for_good_is_waited_for_until_the_schedule_ends_and_t
     assert loop.clock.now_ns == pytest.approx(rows[-1][1] + 2 * JOB.timeout_ms * MS, abs=US)
 
 
-def _refuse_after(gone_ns: int) -> Callable[..., None]:
-    def open_(transport: Transport, *, timeout_s: float) -> None:
-        del timeout_s
-        if transport.clock.now_ns >= gone_ns:
-            raise ConnectionRefusedError("refused")
-
-    return open_
-
-
-def test_what_was_due_while_the_broker_was_gone_is_never_sent(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gone 50 ms after the first request, back as soon as it is tried, 75 ms later."""
-    began_ns = loop.clock.now_ns + LEAD_NS
-    loop.transport.gone_ns = began_ns + 50 * MS
-
-    def come_back(transport: Transport, *, timeout_s: float) -> None:
-        del timeout_s
-        if transport.gone_ns is not None and transport.clock.now_ns >= transport.gone_ns:
-            transport.clock.now_ns = began_ns + 125 * MS
-            transport.gone_ns = None
-
-    monkeypatch.setattr(Transport, "open", come_back)
-    rows = loop.run()
-    assert [row[0] for row in rows if row[2] is None] == [3, 4, 5, 6]
-    (reconnection,) = loop.events[-1]["reconnections"]
-    assert reconnection["back_ns"] == began_ns + 125 * MS
-    assert [row[2] - row[1] for row in rows[7:]] == [0, 0, 0]
-
-
-def test_after_what_was_skipped_no_answer_is_waited_for_that_cannot_come(
-    loop: Loop, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("back_ms", "unsent"), [(125, [3, 4, 5, 6]), (100, [3, 4, 5])])
+def test_what_was_due_while_the_broker_was_gone_is_never_sent_nor_waited_for(
+    loop: Loop, back_ms: int, unsent: list[int]
 ) -> None:
-    """Back at the very moment at which cycle 5 is due: it is not sent either."""
+    """Gone 50 ms after the first request; back between two cycles, or at the very moment at which cycle 5 is due."""
     began_ns = loop.clock.now_ns + LEAD_NS
-    loop.transport.gone_ns = began_ns + 50 * MS
-
-    def come_back(transport: Transport, *, timeout_s: float) -> None:
-        del timeout_s
-        if transport.gone_ns is not None and transport.clock.now_ns >= transport.gone_ns:
-            transport.clock.now_ns = began_ns + 100 * MS
-            transport.gone_ns = None
-
-    monkeypatch.setattr(Transport, "open", come_back)
+    loop.transport.gone_ns, loop.transport.back_ns = began_ns + 50 * MS, began_ns + back_ms * MS
     rows = loop.run()
-    assert [row[0] for row in rows if row[2] is None] == [3, 4, 5]
+    assert [row[0] for row in rows if row[2] is None] == unsent
+    (reconnection,) = loop.events[-1]["reconnections"]
+    assert reconnection["back_ns"] == began_ns + back_ms * MS
+    assert {row[2] - row[1] for row in rows[7:]} == {0}
     assert loop.clock.now_ns == rows[-1][3] + LINGER_NS
 
 
