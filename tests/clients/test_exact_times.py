@@ -185,6 +185,15 @@ def test_without_any_answer_the_board_repeated_nothing(loop: Loop) -> None:
     assert [row[7] for row in rows] == [False] * TOTAL
 
 
+def test_a_row_says_whose_board_answered_and_a_second_answer_which_request_it_belongs_to(loop: Loop) -> None:
+    loop.changes = lambda _request: {"board": "simavr", "qos_request": 1}
+    loop.network = lambda request: [ROUND_TRIP_NS, 2 * ROUND_TRIP_NS][: 1 + (request.sequence == 3)]
+    *rows, again = loop.run()
+    assert {row[6] for row in rows} == {"simavr"}
+    assert again[:4] == [*rows[3][:3], rows[3][2] + 2 * ROUND_TRIP_NS]
+    assert loop.events[-1]["qos_seen"] == [(1, 0)]
+
+
 def test_rows_so_far_are_told_every_second_and_each_once(loop: Loop) -> None:
     rows = loop.run(replace(JOB, messages=198))
     told = [len(event["rows"]) for event in loop.events if event["event"] == "samples"]
