@@ -22,6 +22,8 @@ from experiments import ssh
 
 GONE = "the engine does not answer any more; start it again (`make engine`), then `make clean` removes what is left"
 
+TOO_SLOW = "the engine did not answer in time; is its machine overloaded? Try again with less beside it"
+
 NO_PERMISSION = "the engine is there but you may not use it"
 JOIN_GROUP = "join group docker (sudo usermod -aG docker $USER, then log in again)"
 INSTALL = "`make engine` (Debian, Ubuntu), or install Docker's Compose and Buildx plugins"
@@ -97,8 +99,24 @@ def connect(timeout_s: float = 60) -> docker.DockerClient:
     """Return a client of the engine; raise DockerException where none answers."""
     where = endpoint()
     if where.transport == "ssh":
-        return docker.DockerClient(base_url=f"unix://{ssh.forwarded(where.url)}", timeout=int(timeout_s))
-    return docker.DockerClient(base_url=where.url, tls=where.tls or False, timeout=int(timeout_s))
+        client = docker.DockerClient(base_url=f"unix://{ssh.forwarded(where.url)}", timeout=int(timeout_s))
+    else:
+        client = docker.DockerClient(base_url=where.url, tls=where.tls or False, timeout=int(timeout_s))
+    return patient(client)
+
+
+def patient(client: docker.DockerClient) -> docker.DockerClient:
+    """Have it say of an engine that is too slow what a user can act on; the SDK names only a connection pool."""
+    send = client.api.send
+
+    def send_in_words(*arguments: Any, **options: Any) -> Any:
+        try:
+            return send(*arguments, **options)
+        except requests.exceptions.ReadTimeout as error:
+            raise TimeoutError(TOO_SLOW) from error
+
+    client.api.send = send_in_words  # type: ignore[method-assign]
+    return client
 
 
 def environment() -> dict[str, str]:
@@ -236,13 +254,6 @@ def _said(command: list[str]) -> str | None:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-
-
-def explained(error: Exception) -> str:
-    """Return an error in the user's words where the SDK's own names only sockets."""
-    if isinstance(error, requests.exceptions.ReadTimeout):
-        return "the engine did not answer in time; is its machine overloaded? Try again with less beside it"
-    return str(error)
 
 
 def _causes(error: BaseException) -> list[BaseException]:

@@ -208,10 +208,9 @@ class Runner:
             running.file("refused", [str(error)])
             running.hopeless = True
         except (StandError, OSError) as error:  # a service died, or the engine
-            stand = self._stands[cell.placement]
-            gone = stand.gone()
+            gone = self._stands[cell.placement].gone()
             running.hopeless = gone is not None
-            running.break_off(gone or stand.explained(error))
+            running.break_off(gone or str(error))
         except KeyboardInterrupt:
             running.file("interrupted", ["interrupted by the user"])
             raise

@@ -127,10 +127,6 @@ class Stand:
         """Return why nothing can be brought up here any more, with the remedy; None: it can."""
         return None
 
-    def explained(self, error: Exception) -> str:
-        """Return in one line what broke a repetition."""
-        return str(error)
-
     def floor_us(self, interval_ms: int = 5) -> list[int]:
         """Round trips (µs) of 100 raw TCP echoes between control loop and Pi: the instrument's floor."""
         raise NotImplementedError

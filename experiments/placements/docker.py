@@ -332,10 +332,6 @@ class DockerStand(Stand):
             return engine.GONE
         return None
 
-    def explained(self, error: Exception) -> str:
-        """Return it as the user can make something of it."""
-        return engine.explained(error)
-
     def log(self, service: str) -> bytes:
         """Ask the engine for what its container said."""
         return self._container(service).logs()

@@ -142,7 +142,7 @@ def test_an_engine_that_is_too_slow_to_answer_is_said_in_words_a_user_can_act_on
         server.bind(str(tmp_path / "docker.sock"))
         server.listen()
         client = docker.DockerClient(base_url=f"unix://{tmp_path}/docker.sock", version="1.45", timeout=1)
-        with pytest.raises(OSError, match="timed out") as caught:
-            client.ping()
-    assert engine.explained(caught.value).startswith("the engine did not answer in time; is its machine overloaded?")
-    assert engine.explained(OSError(28, "No space left on device")) == "[Errno 28] No space left on device"
+        with pytest.raises(OSError, match=r"^the engine did not answer in time; is its machine overloaded\?"):
+            engine.patient(client).ping()
+    with pytest.raises(OSError, match="No such file"):
+        engine.patient(docker.DockerClient(base_url=f"unix://{tmp_path}/none.sock", version="1.45")).ping()
