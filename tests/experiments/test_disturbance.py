@@ -3,43 +3,17 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
+from scripted import Flooder
 from virtual import Clock
 
 from experiments import contentions, disturbance
 from experiments.contentions import Contention
 from experiments.disturbance import Disturbance, capacity
 from experiments.errors import StandError
-from experiments.placements import Channel, Stand
+from experiments.placements import Stand
 
 RUN = "0123abcd"
-
-
-class Flooder(Channel):
-    """Says `flooding` to a job and `done` to a stop, after whatever else it is told to say before."""
-
-    def __init__(self) -> None:
-        super().__init__("flooder")
-        self.heard: list[Any] = []
-        self.before: list[dict[str, Any]] = []
-        self.done: list[dict[str, Any]] = [{"published": 3}]
-        self.waited_s: list[float] = []
-
-    def write(self, data: bytes) -> None:
-        self.heard.append("stop" if data == b"stop\n" else json.loads(data))
-        for event in self.before:
-            self._events.put(event)
-        end = {"event": "done"} | self.done[0]
-        self._events.put(end if data == b"stop\n" else {"event": "flooding"})
-        if data == b"stop\n" and len(self.done) > 1:
-            self.done.pop(0)
-
-    def receive(self, timeout_s: float) -> dict[str, Any]:
-        self.waited_s.append(timeout_s)
-        return super().receive(timeout_s)
 
 
 class OneService(Stand):
@@ -95,6 +69,7 @@ def test_a_flood_gets_its_job_is_waited_for_and_stopped_and_gives_its_own_accoun
 ) -> None:
     disturbing = Disturbance(stand, contention("flood", "50%"), RUN, 1000.0)
     flooder.before = [{"event": "connected"}]
+    flooder.accounts = [{"published": 3}]
     disturbing.begin()
     assert disturbing.end() == {"published": 3}
     assert flooder.heard == [disturbing.asked, "stop"]
@@ -137,7 +112,7 @@ def test_what_a_broker_takes_is_the_median_of_three_saturations_each_on_a_fresh_
 ) -> None:
     clock = Clock().governs(monkeypatch, "experiments.disturbance")
     began_ns = clock.now_ns
-    flooder.done = [{"delivered": count, "elapsed_s": 2.0} for count in (9000, 1000, 3001)]
+    flooder.accounts = [{"delivered": count, "elapsed_s": 2.0} for count in (9000, 1000, 3001)]
     assert capacity(stand, contention("flood", "50%"), RUN) == 1500.5
     assert stand.steps == ["fresh broker"] * 3
     assert [each for each in flooder.heard if each != "stop"] == [contention("flood", "saturate").job(RUN, None)] * 3

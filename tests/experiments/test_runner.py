@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kernel import CONFIGURATION, thread, untouched
 from rich.console import Console
+from scripted import Flooder
 from stand import check_bundle, samples_of
 
 from clients.schedule import Job
@@ -85,20 +86,6 @@ class Observer(Channel):
         return {}
 
 
-class Flooder(Channel):
-    """Floods as soon as it is asked to; its own account is the stand's to say."""
-
-    def __init__(self, stand: ScriptedStand) -> None:
-        super().__init__("flooder")
-        self._stand = stand
-
-    def write(self, data: bytes) -> None:
-        """Take a job, or a stop."""
-        begins = data != b"stop\n"
-        self._stand.steps.append("flood" if begins else "flood ends")
-        self._events.put({"event": "flooding"} if begins else {"event": "done"} | self._stand.flooded)
-
-
 class ScriptedStand(Stand):
     """Breaks as a test tells it to, at a repetition; brought up anew, it is well again."""
 
@@ -123,8 +110,8 @@ class ScriptedStand(Stand):
         self.engine_died = False
         self.unable = False
         self.kernel: dict[str, Any] = {}
-        self.flooded: dict[str, Any] = {"sent": 1000, "elapsed_s": 1.0}
-        self._channels = {"control-loop": ControlLoop(self), "observer": Observer(self), "flooder": Flooder(self)}
+        self.flooder = Flooder(self.steps.append)
+        self._channels = {"control-loop": ControlLoop(self), "observer": Observer(self), "flooder": self.flooder}
 
     def began(self, job: Job) -> None:
         """A repetition begins: the fault that is meant for it strikes."""
@@ -242,7 +229,7 @@ def test_each_repetition_has_a_fresh_broker_then_its_knobs_then_its_contention_t
         (lambda stand: stand.kernel.update(quota=0.5), "broker: quota should be None (untouched) but reads 0.5; "),
         (lambda stand: stand.told.update(board_repeats=3), "board: answers once should be 0 repeated (0 repeated)"),
         (lambda stand: stand.told.update(qos_seen=[[0, 1]]), "broker: qos of requests, answers should be 0, 0 (0, 0)"),
-        (lambda stand: stand.flooded.update(failed_connects=2), "2 clients of the flood could not connect"),
+        (lambda stand: stand.flooder.accounts[0].update(failed_connects=2), "2 clients of the flood could not connect"),
     ],
 )
 def test_what_was_not_as_asked_refuses_the_repetition(run: Run, fault: Fault, reason: str) -> None:
