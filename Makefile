@@ -26,7 +26,7 @@ scenario-%: venv ## run scenario N (0 to 8), print its table, leave results/late
 	@exec $(RUN) -m experiments run -- "$$STEM"
 	@exec $(RUN) -m analysis summarise results/latest
 
-study-%: venv ## run a study, its arms interleaved: priority, qos, docker, arduino, security, faults, sessions
+study-%: venv ## run a study, its arms interleaved: priority, qos, docker, arduino, security, brokers, faults, sessions
 	@exec $(RUN) -m experiments study -- "$$STEM"
 	@exec $(RUN) -m analysis summarise results/latest
 
@@ -100,7 +100,8 @@ clean: venv ## remove what a killed run left behind (bundles stay)
 lock: venv ## pin every Python dependency anew, with hashes
 	@for target in "pyproject.toml -o requirements.lock" "pyproject.toml --extra dev -o requirements-dev.lock" \
 	    "clients/requirements.in -c requirements.lock -o clients/requirements.lock" \
-	    "rpi/requirements.in -c requirements.lock -o rpi/requirements.lock"; do \
+	    "rpi/requirements.in -c requirements.lock -o rpi/requirements.lock" \
+	    "experiments/brokers/amqtt/requirements.in -c requirements.lock -o experiments/brokers/amqtt/requirements.lock"; do \
 	  "$$VENV"/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $$target; done
 

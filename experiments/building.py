@@ -21,21 +21,28 @@ from docker.utils.build import exclude_paths
 from experiments.errors import StandError
 
 ROOT = Path(__file__).parents[1]
-_COMPOSE = ("docker", "compose", "--profile", "*")
+_COMPOSE = ("docker", "compose", "--file", "docker-compose.yml", "--file", "-", "--profile", "*")
 _REMEMBERED = ROOT / "build" / "image-builds.json"
 
 
-def bring_up_to_date(client: docker.DockerClient, environment: dict[str, str], bases: Iterable[str]) -> None:
-    """Build the images of the Compose file, unless they are here as built of the very same; raise StandError."""
-    said = run([*_COMPOSE, "config", "--no-path-resolution", "--format", "json"], environment)
+def bring_up_to_date(
+    client: docker.DockerClient, environment: dict[str, str], bases: Iterable[str], more: dict[str, Any]
+) -> None:
+    """Build the images of the Compose file, unless they are here as built of the very same; raise StandError.
+
+    `more`: Compose services, by name, which are only to be built as well.
+    """
+    document = json.dumps({"services": more})
+    said = run([*_COMPOSE, "config", "--no-path-resolution", "--format", "json"], environment, document)
     builds = {each["image"]: each["build"] for each in json.loads(said)["services"].values() if "build" in each}
     inputs = digest(ROOT, builds, [_id(client, base) for base in bases])
-    if _remembered() == _state(client, inputs, builds):
+    remembered, which = _remembered(), ",".join(sorted(builds))
+    if remembered.get(which) == _state(client, inputs, builds):
         return
-    run([*_COMPOSE, "build", "--quiet"], environment)
+    run([*_COMPOSE, "build", "--quiet"], environment, document)
     with contextlib.suppress(OSError):  # another user's checkout: built again next time
         _REMEMBERED.parent.mkdir(exist_ok=True)
-        _REMEMBERED.write_text(json.dumps(_state(client, inputs, builds), indent=1))
+        _REMEMBERED.write_text(json.dumps(remembered | {which: _state(client, inputs, builds)}, indent=1))
 
 
 def digest(root: Path, builds: dict[str, Any], bases: Iterable[str | None]) -> str:
@@ -51,11 +58,15 @@ def digest(root: Path, builds: dict[str, Any], bases: Iterable[str | None]) -> s
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def run(command: list[str], environment: dict[str, str]) -> str:
-    """Run a docker command in the checkout; returns what it prints. Raises StandError with its last words."""
+def run(command: list[str], environment: dict[str, str], given: str = "") -> str:
+    """Run a docker command in the checkout; returns what it prints. Raises StandError with its last words.
+
+    `given`: what it reads from its standard input.
+    """
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, start_new_session=True
-    )
+        command, cwd=ROOT, env=environment, input=given, capture_output=True, text=True, check=False,
+        start_new_session=True,
+    )  # fmt: skip
     if done.returncode:
         raise StandError(f"{' '.join(command[:2])} failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
     return done.stdout
@@ -78,8 +89,10 @@ def _id(client: docker.DockerClient, reference: str) -> str | None:
         return None
 
 
-def _remembered() -> object:
+def _remembered() -> dict[str, Any]:
+    """What was built last, by the images that were built together."""
     try:
-        return json.loads(_REMEMBERED.read_text())
+        found = json.loads(_REMEMBERED.read_text())
     except (OSError, ValueError):
-        return None
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from experiments import (
     bench,
+    brokers,
     by_hand,
     credentials,
     differences,
@@ -58,7 +59,7 @@ def run(scenario: Annotated[str, typer.Argument(help="Its number; see `scenarios
     settings = variables.Settings.parse(given)
     placement, notice = _placement(settings)
     planned = plan.of_scenario(scenario, settings, secrets.token_hex(4), placement)
-    raise typer.Exit(_run(planned, given, notice)[0])
+    raise typer.Exit(_run(_possible(planned), given, notice)[0])
 
 
 @app.command("path")
@@ -90,7 +91,7 @@ def run_all(swaps: Swaps = None) -> None:
     bundles, worst = [], 0
     with lock.alone():
         for planned in plans:
-            code, folder = _run(planned, given, notice)
+            code, folder = _run(_possible(planned), given, notice)
             if code == INTERRUPTED:
                 raise typer.Exit(code)
             worst = max(worst, code)
@@ -105,9 +106,7 @@ def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")],
     given = _given(swaps)
     placement, notice = _placement(variables.Settings.parse(given))
     planned = plan.of_study(name, given, secrets.token_hex(4), placement)
-    if STUDIES[name].leaves_out:
-        planned = _possible(planned)
-    raise typer.Exit(_run(planned, given, notice)[0])
+    raise typer.Exit(_run(_possible(planned, leaves_out=STUDIES[name].leaves_out), given, notice)[0])
 
 
 @app.command("replay")
@@ -166,18 +165,30 @@ def run_gate(
     raise typer.Exit(code if code == INTERRUPTED else asked.judge(folder))
 
 
-def _possible(planned: plan.Plan) -> plan.Plan:
-    """Leave out the arms that this host cannot do; raise BadInputError, with the last reason, where none is left."""
+def _possible(planned: plan.Plan, *, leaves_out: bool = False) -> plan.Plan:
+    """Leave out what cannot be had of several brokers, or of what `leaves_out`.
+
+    Raises BadInputError, with the last reason, where nothing is left.
+    """
+    if not (leaves_out or len({cell.conditions.broker for cell in planned.cells}) > 1):
+        return planned
     stands = {cell.placement: _stand(cell.placement) for cell in planned.cells}
-    impossible: dict[str, str] = {}
+    impossible: dict[plan.Cell, str] = {}
     for cell in planned.cells:
         try:
-            stands[cell.placement].check(cell.conditions)
+            _check(stands[cell.placement], cell)
         except BadInputError as error:
-            impossible[cell.arm] = str(error)
-            if set(impossible) == {each.arm for each in planned.cells}:
+            impossible[cell] = str(error)
+            if len(impossible) == len(planned.cells):
                 raise
     return planned.without(impossible)
+
+
+def _check(stand: Stand, cell: plan.Cell) -> None:
+    """Raise BadInputError where a cell cannot be had on this stand. Starts nothing."""
+    stand.check(cell.conditions)
+    for qos in (cell.qos, cell.qos_answer):
+        brokers.parse(cell.conditions.broker).check_qos(qos)
 
 
 def _run(
@@ -193,7 +204,7 @@ def _run(
     stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
     _require_one_machine(set(stands))
     for cell in planned.cells:
-        stands[cell.placement].check(cell.conditions)
+        _check(stands[cell.placement], cell)
     _require_patience(planned)
     console = Terminal(highlight=False)
     settings = planned.settings
@@ -255,7 +266,23 @@ def list_studies() -> None:
     """List the studies."""
     table = Table("study", "question", "scenario", "arms", box=None)
     for name, data in STUDIES.items():
-        table.add_row(name, data.question, data.scenario, ", ".join(data.arms))
+        table.add_row(name, data.question, ", ".join(data.scenarios), ", ".join(data.arms))
+    Console().print(table)
+
+
+@app.command("brokers")
+def list_brokers() -> None:
+    """List the brokers: where each can run, what it delivers, what it can be asked for."""
+    table = Table("broker", "in containers", "on this host", "QoS 0, 1, 2 are delivered at", "TCP", box=None)
+    for kind in brokers.REGISTRY.all():
+        broker = brokers.parse(kind)
+        table.add_row(
+            kind,
+            "yes" if broker.contained else "no",
+            "yes" if broker.available_on_host() else "no",
+            ", ".join(map(str, broker.delivers)),
+            ", ".join(broker.tcp),
+        )
     Console().print(table)
 
 

@@ -7,13 +7,15 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import docker
 
-from experiments import building, engine
+from experiments import brokers, building, engine
+from experiments.brokers import Broker
 from experiments.building import ROOT
 from experiments.errors import BadInputError
 from experiments.published import obtain
@@ -31,13 +33,13 @@ _OURS = {
     "stressor": "testbed/stressor", "flooder": "testbed/flooder", "observer": OBSERVER,
 }  # fmt: skip
 _VERSIONS = {
-    "broker": "mosquitto -h",
     "control-loop": "python3 -c \"import paho.mqtt; print('paho-mqtt', paho.mqtt.__version__)\"",
     "pi": "python3 -c \"import serial; print('pyserial', serial.__version__)\"",
 }
 _PACKAGES = (
     "if command -v dpkg-query >/dev/null; then dpkg-query -W -f '${Package}=${Version}\\n'; else apk info -v; fi"
 )
+_MOSQUITTO = ROOT / "experiments" / "brokers" / "mosquitto"
 _REMEMBERED = ROOT / "build" / "image-contents.json"
 
 LABEL = "testbed.image"
@@ -47,6 +49,8 @@ LABEL = "testbed.image"
 def repositories() -> dict[str, frozenset[str]]:
     """Return, by service, the repositories whose images a replay may run; the observer's is always the current one."""
     ours = {service: frozenset({name}) for service, name in _OURS.items() if service != "observer"}
+    kinds = (kind() for kind in brokers.REGISTRY.all().values())
+    ours |= {broker.image_of: frozenset({broker.image}) for broker in kinds if broker.contained}
     # Before our configurations were in it, the broker's image was the published one, or Debian's under this name.
     return ours | {"broker": frozenset({BROKER, PUBLISHED_BROKER.rpartition(":")[0], "testbed/mosquitto"})}
 
@@ -99,8 +103,12 @@ class Images:
         return self.base.record() | {"packages": _contents(client, "", self.base.argument)["packages"]}
 
 
-def ensure(client: docker.DockerClient) -> Images:
-    """Pull or build what the stand needs; says so when it falls back to Debian. Raises StandError."""
+def ensure(client: docker.DockerClient, kinds: Iterable[Broker] = ()) -> Images:
+    """Pull or build what the stand needs, with these kinds of brokers; raise StandError.
+
+    It says so when it falls back to Debian. Without a kind it is the broker of the Compose file, for work by hand.
+    """
+    kinds = list(kinds) or [brokers.parse("mosquitto")]
     base = _base(client)
     broker = _broker(client, base)
     environment = engine.environment() | {
@@ -108,8 +116,9 @@ def ensure(client: docker.DockerClient) -> Images:
         "BASE_IMAGE": base.argument, "BROKER_IMAGE": broker.argument, "BROKER_CONFIGURATIONS": _configurations(),
     }  # fmt: skip
     bases = [each.argument for each in (base, broker) if each.argument != DEBIAN_BROKER]
-    building.bring_up_to_date(client, environment, bases)
-    return Images(environment, {"broker": BROKER, **_OURS}, base, broker)
+    more = {name: service for kind in kinds for name, service in kind.build(base.argument).items()}
+    building.bring_up_to_date(client, environment, bases, more)
+    return Images(environment, {kind.image_of: kind.image for kind in kinds} | _OURS, base, broker)
 
 
 def _base(client: docker.DockerClient) -> Base:
@@ -154,7 +163,7 @@ def with_configurations(client: docker.DockerClient, image_id: str) -> str:
     building.run(
         ["docker", "build", "--quiet", "--build-arg", f"BROKER_IMAGE={BROKER}-base:pinned", "--tag", target,
          "--label", f"{LABEL}={BROKER}", "--label", f"testbed.configurations={_configurations()}",
-         "--file", "compose/broker/Dockerfile", "."],
+         "--file", str(_MOSQUITTO / "Dockerfile"), "."],
         engine.environment(),
     )  # fmt: skip
     return str(client.images.get(target).id)
@@ -162,7 +171,7 @@ def with_configurations(client: docker.DockerClient, image_id: str) -> str:
 
 def _configurations() -> str:
     """Return a digest of the broker's configurations: an image that has it as its label has these very files."""
-    files = sorted((ROOT / "compose" / "broker").glob("*.conf"))
+    files = sorted(_MOSQUITTO.glob("*.conf"))
     return hashlib.sha256(b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)).hexdigest()
 
 
@@ -177,12 +186,18 @@ def export_firmware(client: docker.DockerClient) -> Path:
     return target
 
 
+def _version_commands() -> dict[str, str]:
+    """By service, what prints the version of the program in its image."""
+    kinds = (kind() for kind in brokers.REGISTRY.all().values())
+    return _VERSIONS | {broker.image_of: broker.version_command for broker in kinds if broker.contained}
+
+
 def _contents(client: docker.DockerClient, service: str, image: str) -> dict[str, Any]:
     """Ask the image once for its program's version and its packages, and remember the answer by the image's id."""
     image_id = str(client.images.get(image).id)
     remembered: dict[str, dict[str, Any]] = json.loads(_REMEMBERED.read_text()) if _REMEMBERED.exists() else {}
     if image_id not in remembered:
-        asking = f"{_VERSIONS.get(service, 'echo')} 2>&1 | head -n 1; {_PACKAGES}"
+        asking = f"{_version_commands().get(service, 'echo')} 2>&1 | head -n 1; {_PACKAGES}"
         said = client.containers.run(
             image_id, ["-c", asking], entrypoint="sh", remove=True, network_mode="none", stderr=False
         )

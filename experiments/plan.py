@@ -62,9 +62,10 @@ class Conditions:
         needs_more = self.fault is not None and (self.fault.helper or self.fault.needs_store)
         return self if needs_more else replace(self, fault=None)
 
-    def stores(self) -> bool:
-        """Return whether the broker keeps sessions on a disk."""
-        return self.session == "persistent" or (self.fault is not None and self.fault.needs_store)
+    def setup(self) -> brokers.Setup:
+        """What of this the broker's configuration depends on."""
+        stores = self.session == "persistent" or (self.fault is not None and self.fault.needs_store)
+        return brokers.Setup(self.tcp, self.security, stores)
 
     def services(self) -> list[str]:
         """The services that must run."""
@@ -120,7 +121,7 @@ class Plan:
     settings: Settings
     run: str
     left_out: tuple[tuple[str, str], ...] = ()
-    """(arm, reason) of a study's arms that this host cannot do."""
+    """(arm, reason) of the arms, or of their cells, that this host or their broker cannot do."""
     captured: bool = False
     """Split O by a capture; the latencies of such a run are not for comparison."""
     question: str | None = None
@@ -166,10 +167,11 @@ class Plan:
             warmup=self.settings.warmup, qos=cell.qos, qos_answer=cell.qos_answer, timeout_ms=cell.timeout_ms,
         )  # fmt: skip
 
-    def without(self, impossible: Mapping[str, str]) -> Plan:
-        """The same without these arms, by the reason that each is left out for."""
-        cells = [cell for cell in self.cells if cell.arm not in impossible]
-        return replace(self, cells=cells, left_out=tuple(impossible.items()))
+    def without(self, impossible: Mapping[Cell, str]) -> Plan:
+        """The same without these cells, by the reason that each is left out for."""
+        cells = [cell for cell in self.cells if cell not in impossible]
+        left_out = dict.fromkeys((cell.arm, reason) for cell, reason in impossible.items())
+        return replace(self, cells=cells, left_out=tuple(left_out))
 
     def record(self) -> dict[str, Any]:
         """Return `plan` in bundle.json."""
@@ -238,7 +240,8 @@ def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "do
             variable = min(taken)
             raise BadInputError(variable, given[variable], f"it is what study {name} varies; leave it out")
         arm_settings = Settings.parse(study.common | dict(given) | swept | {"SEED": str(settings.seed)})
-        cells += _cells(study.scenario, arm_settings, arm_settings.placement or placement, arm)
+        for scenario in study.scenarios:
+            cells += _cells(scenario, arm_settings, arm_settings.placement or placement, arm)
     return Plan(
         f"study-{name}",
         study.question,
@@ -252,7 +255,19 @@ def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "do
 
 
 def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> list[Cell]:
-    """Cross a scenario's intervals with its QoS, with the swaps in place; raise BadInputError."""
+    """Cross a scenario's brokers, intervals and QoS, with the swaps in place; raise BadInputError."""
+    kinds = brokers.several(settings.broker) if settings.broker else [brokers.usual(placement)]
+    swept = len(kinds) > 1
+    return [
+        cell
+        for kind in kinds
+        for cell in _cells_of_broker(
+            number, settings, placement, kind, ", ".join(filter(None, (arm, kind if swept else "")))
+        )
+    ]
+
+
+def _cells_of_broker(number: str, settings: Settings, placement: str, broker: str, arm: str) -> list[Cell]:
     scenario = SCENARIOS[number]
     published = settings.fidelity == "published"
     conditions = Conditions(
@@ -260,7 +275,7 @@ def _cells(number: str, settings: Settings, placement: str, arm: str = "") -> li
         settings.tcp or ("nagle" if published else "nodelay"),
         _contention(scenario, settings),
         _knobs(scenario, settings),
-        brokers.parse(settings.broker).kind if settings.broker else brokers.usual(placement),
+        broker,
         faults.parse(settings.fault or "none"),
         settings.session or "clean",
         settings.security or "none",

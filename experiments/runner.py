@@ -24,7 +24,7 @@ from experiments.placements import Stand
 from experiments.plan import Cell, Conditions, Plan
 from experiments.progress import RunProgress
 from experiments.samples import counts, samples
-from experiments.witness import Witness
+from experiments.witness import DETAILED, Witness
 
 CAPTURE_TIMEOUT_S = 60.0
 
@@ -210,7 +210,7 @@ class Runner:
         except (StandError, OSError) as error:  # a service died, or the engine
             gone = self._stands[cell.placement].gone()
             running.hopeless = gone is not None
-            running.break_off(gone or str(error))
+            running.break_off(gone or _with_cause(str(error), self._stands[cell.placement]))
         except KeyboardInterrupt:
             running.file("interrupted", ["interrupted by the user"])
             raise
@@ -336,6 +336,16 @@ class Runner:
         if all(entry["validity"] == "refused" for entry in entries):
             return "refused", first["reasons"][0], RefusedError.exit_code
         return "partial", f"{len(missing)} repetitions do not count, the first because {first['reasons'][0]}", 1
+
+
+def _with_cause(words: str, stand: Stand) -> str:
+    """Add which services of the loop have stopped, unless the words name them: others fail because of those."""
+    try:
+        ills = stand.ailing()
+    except (StandError, OSError):  # what went wrong keeps us from asking, too
+        return words
+    causes = [ill for service, ill in ills.items() if service in DETAILED and not words.startswith(service)]
+    return "; ".join([words, *causes])
 
 
 def _disturbed(entry: dict[str, Any], disturbing: Disturbance, witness: Witness) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies as data: one scenario, several arms that differ in one thing, interleaved in one run.
+"""Studies as data: a scenario or several, arms that differ in one thing, all interleaved in one run.
 
 An arm is the variables it swaps. `{pi_cpus}` stands for the CPUs of the Pi's side, which no contention uses.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from experiments import brokers
 from experiments.scenarios import CONTENDED, RECOVERY
 
 Swaps = dict[str, str]
@@ -15,13 +16,13 @@ Swaps = dict[str, str]
 
 @dataclass(frozen=True)
 class Study:
-    """A question, the scenario it is put to, and the arms by label; `common` holds for all arms.
+    """A question, the scenarios it is put to, and the arms by label; `common` holds for all arms.
 
     The others are compared with the first arm. `headline` is what answers the question, in the order tested.
     """
 
     question: str
-    scenario: str
+    scenarios: tuple[str, ...]
     arms: dict[str, Swaps]
     common: Swaps = field(default_factory=dict)
     leaves_out: bool = False
@@ -38,7 +39,7 @@ def _on_both(knob: str) -> Swaps:
 STUDIES = {
     "priority": Study(
         "Which knob helps a loop whose host is under CPU stress?",
-        "2",
+        ("2",),
         {
             "none": {"PRIORITY": "none"},
             "flags": _on_both("flags"),
@@ -52,21 +53,21 @@ STUDIES = {
     ),
     "qos": Study(
         "What does a higher QoS cost, and how much of it is Nagle's algorithm?",
-        "1",
+        ("1",),
         {"nodelay": {"TCP": "nodelay"}, "nagle": {"TCP": "nagle"}},
         {"INTERVALS": "20", "QOS": "0,1,2"},
         headline=("T.p50",),
     ),
     "security": Study(
         "What do a password and TLS cost the loop?",
-        "1",
+        ("1",),
         {security: {"SECURITY": security} for security in ("none", "password", "tls")},
         {"INTERVALS": "20"},
         headline=("O.p50",),
     ),
     "docker": Study(
         "What does Docker itself cost?",
-        "0",
+        ("0",),
         {"docker": {"PLACEMENT": "docker"}, "host": {"PLACEMENT": "host"}},
         {"INTERVALS": "20"},
         headline=("O.p50",),
@@ -77,14 +78,14 @@ STUDIES = {
     ),
     "arduino": Study(
         "What does the board contribute, and does its model stand in for it?",
-        "1",
+        ("1",),
         {"simavr": {"DEVICE": "simavr"}, "model": {"DEVICE": "model"}, "none": {"DEVICE": "none"}},
         {"INTERVALS": "20"},
         headline=("R.p50",),
     ),
     "faults": Study(
         "How long is the loop without answers after each fault?",
-        "1",
+        ("1",),
         {
             value: {"FAULT": value}
             for value in (
@@ -105,9 +106,18 @@ STUDIES = {
         leaves_out=True,
         headline=(RECOVERY, "missed.share_percent", "lost.share_percent"),
     ),
+    "brokers": Study(
+        "Which broker adds the least, on a quiet host and first under CPU stress?",
+        ("1", "5"),
+        {kind: {"BROKER": kind} for kind in sorted(brokers.REGISTRY.all(), key=lambda kind: kind != "mosquitto")},
+        {"INTERVALS": "20"},
+        leaves_out=True,
+        headline=("O.p50", "O.p99"),
+        note="Each broker as it comes, but for what its folder in experiments/brokers sets; docs/brokers.md lists them",
+    ),
     "sessions": Study(
         "Does a persistent session shorten the recovery from a broker that is killed?",
-        "1",
+        ("1",),
         {session: {"SESSION": session} for session in ("clean", "persistent")},
         {"INTERVALS": "20", "QOS": "0,1,2", "MESSAGES": "450", "FAULT": "broker:kill"},
         headline=(RECOVERY, "lost.share_percent"),

@@ -108,7 +108,7 @@ VARIABLES = {
     "PLACEMENT": Variable(word(*bounds.PLACEMENTS), "docker or host; default: docker where an engine answers"),
     "TCP": Variable(word("nodelay", "nagle"), "Nagle's algorithm off or on, at both clients and the broker"),
     "SECURITY": Variable(word("none", "password", "tls"), "what the broker asks of its clients: none, password, tls"),
-    "BROKER": Variable(text, "mosquitto; on the host also amqtt"),
+    "BROKER": Variable(text, "mosquitto, amqtt, …; several, parted by commas, are compared; see `brokers`"),
     "PRIORITY": Variable(text, "broker=fifo:90,control-loop=nice:-10+weight:4096, none, or published"),
     "CONTENTION": Variable(text, "what disturbs: none, cpu, flood, memory, io, slow-consumer"),
     "FLOOD": Variable(text, "how hard: published, saturate, or a part of what this broker takes, e.g. 50%"),

@@ -112,7 +112,8 @@ class Witness:
         return self.stand.channel("observer").ask(**request)
 
     def _prove(self, pids: dict[str, int]) -> list[Proof]:
-        states = self._ask(do="prove", services=pids, containers=self.stand.containers)["services"]
+        files = {"broker": self.stand.broker_file()}
+        states = self._ask(do="prove", services=pids, containers=self.stand.containers, files=files)["services"]
         self._processes = {name: len(state.get("threads", ())) for name, state in states.items()}
         asked = dict(self.conditions.knobs)
         proofs = [

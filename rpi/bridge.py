@@ -40,7 +40,7 @@ class Bridge:
             self._open(connection)
             try:
                 protection = connection.protection()
-                connection.publish(PI_TOPIC, json.dumps(protection).encode(), 0, retain=True)
+                connection.publish(PI_TOPIC, json.dumps(protection).encode(), 1, retain=True)
                 granted = [connection.subscribe(request_topic("+", qos), qos, timeout_s=5.0) for qos in (0, 1, 2)]
                 self._log("connected", granted_qos=granted, protection=protection)
                 self._relay(connection)

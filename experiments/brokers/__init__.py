@@ -1,34 +1,134 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The broker under test. One file a kind."""
+"""The broker under test. One folder a kind: how each placement gets it, its image, its configurations."""
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from experiments.credentials import OPEN, Protection
 from experiments.errors import BadInputError
 from experiments.registry import Registry
 
+ROOT = Path(__file__).parents[2]
 REGISTRY: Registry[type[Broker]] = Registry(__name__)
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What of the conditions a broker's configuration depends on."""
+
+    tcp: str = "nodelay"
+    security: str = "none"
+    stores: bool = False
+    """Must sessions, and messages for them, outlive its process?"""
+
+
 class Broker:
-    """A kind of broker; subclasses say how each placement gets it."""
+    """A kind of broker.
+
+    In containers it is the image that the Dockerfile in its folder builds; its configuration for `nodelay` and, where
+    it can, for `nagle` are files of that name in the folder, which the image has under /broker and serves on 1883.
+    """
 
     kind: ClassVar[str]
-    in_docker: ClassVar[bool] = False
+    tcp: ClassVar[tuple[str, ...]] = ("nodelay", "nagle")
+    """The values of TCP that it can serve in a container."""
+    delivers: ClassVar[tuple[int, int, int]] = (0, 1, 2)
+    """The QoS at which it hands on what was published with QoS 0, 1 and 2; what it cannot is refused beforehand."""
+    version_command: ClassVar[str]
+    """What prints its version in its container, in the first line."""
+    suffix: ClassVar[str] = ".conf"
+    """Of the files with its configurations."""
+    store: ClassVar[str | None] = None
+    """Where its container keeps sessions over its own end; None: it is not prepared to."""
+    memory: ClassVar[str] = "512m"
+    """The most that its container may take."""
+    tasks: ClassVar[int] = 64
+    """The most processes and threads in its container."""
+    writes: ClassVar[bool] = False
+    """Does it write files? Then it has /state and /tmp, in memory and empty at each start."""
 
     def __init_subclass__(cls) -> None:
         REGISTRY.add(cls.kind, cls)
 
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return Path(inspect.getfile(type(self))).parent
+
+    @property
+    def contained(self) -> bool:
+        """Whether there is an image of it."""
+        return (self.folder / "Dockerfile").exists()
+
+    @property
+    def image(self) -> str:
+        """The repository of its image."""
+        return f"testbed/broker-{self.kind}"
+
+    @property
+    def image_of(self) -> str:
+        """Its key in `images` of bundle.json."""
+        return f"broker-{self.kind}"
+
+    def build(self, base: str) -> dict[str, Any]:
+        """Return the Compose services, by name, that only say how its image is built upon `base`."""
+        service = {
+            "image": self.image, "profiles": [self.image_of],
+            "build": {
+                "context": ".", "dockerfile": str((self.folder / "Dockerfile").relative_to(ROOT)),
+                "labels": {"testbed.image": self.image}, "args": {"BASE_IMAGE": base}, "secrets": ["ca"],
+            },
+        }  # fmt: skip
+        return {self.image_of: service}
+
+    def check_container(self, setup: Setup) -> None:
+        """Raise BadInputError for what it cannot do in a container."""
+        if not self.contained:
+            raise BadInputError("BROKER", self.kind, "it has no image here; leave BROKER out, or say PLACEMENT=host")
+        if setup.tcp not in self.tcp:
+            raise BadInputError("TCP", setup.tcp, f"{self.kind} does {' and '.join(self.tcp)} only")
+        if setup.security != "none" and not self.secured():
+            raise BadInputError("SECURITY", setup.security, f"{self.kind} is not prepared for it; BROKER=mosquitto is")
+        if setup.stores and not self.store:
+            why = f"{self.kind} is not prepared to keep sessions over its own end; BROKER=mosquitto is"
+            raise BadInputError("SESSION", "persistent", why)
+
+    def check_qos(self, qos: int) -> None:
+        """Raise BadInputError for a QoS at which it does not deliver."""
+        if self.delivers[qos] != qos:
+            able = ", ".join(str(each) for each in range(3) if self.delivers[each] == each)
+            raise BadInputError("QOS", str(qos), f"{self.kind} delivers that at {self.delivers[qos]}; it can {able}")
+
+    def file(self, setup: Setup) -> str:
+        """Return where its container has the configuration for this set-up."""
+        return f"/broker/{setup.tcp}{self.suffix}"
+
+    def configuration(self, setup: Setup) -> str:
+        """Return the text of that file."""
+        return (self.folder / Path(self.file(setup)).name).read_text()
+
+    def secured(self) -> dict[str, str]:
+        """Return by name the configurations that ask for a password, and hold none; see `experiments.credentials`."""
+        return {}
+
+    def compose(self, setup: Setup) -> dict[str, Any]:
+        """Return what the Compose service `broker` gets to be it."""
+        return {
+            "image": self.image, "user": "65534:65534", "command": [self.file(setup)],
+            "mem_limit": self.memory, "pids_limit": self.tasks, "tmpfs": _WRITABLE if self.writes else [],
+        }  # fmt: skip
+
     def available_on_host(self) -> bool:
         """Return whether `host_command` can run on this machine."""
-        raise NotImplementedError
+        return False
 
     def missing_on_host(self) -> str:
         """Return what to do where `available_on_host` is false."""
-        return "not installed on this host; leave BROKER out to use amqtt"
+        return "it runs in containers only; say PLACEMENT=docker"
 
     def host_command(self, port: int, *, nodelay: bool, folder: Path, protection: Protection = OPEN) -> list[str]:
         """Return the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`.
@@ -42,12 +142,24 @@ class Broker:
         raise NotImplementedError
 
 
+# Java unpacks libraries of machine code to /tmp.
+_WRITABLE = [f"/{folder}:mode=1777,{may}" for folder, may in (("state", "noexec"), ("tmp", "exec"))]
+
+
 def parse(text: str) -> Broker:
     """Read a broker's name; raise BadInputError."""
     kinds = REGISTRY.all()
     if text not in kinds:
         raise BadInputError("BROKER", text, f"allowed are {', '.join(kinds)}")
     return kinds[text]()
+
+
+def several(text: str) -> list[str]:
+    """Read one broker's name, or several parted by commas; raise BadInputError."""
+    kinds = [parse(each.strip()).kind for each in text.split(",")]
+    if len(set(kinds)) != len(kinds):
+        raise BadInputError("BROKER", text, "each once")
+    return kinds
 
 
 def usual(placement: str) -> str:

@@ -2,7 +2,7 @@
 """The observer's loop: one JSON request a line on standard input, one JSON reply a line on standard output.
 
     {"do": "apply", "pid": 7, "setting": "fifo", "value": 90, "rt_budget_us": 0, …}      -> {"error": null | why not}
-    {"do": "prove", "services": {"broker": 7}, "containers": true}                      -> {"services": {…}}
+    {"do": "prove", "services": {"broker": 7}, "files": {"broker": "/x.conf"}, …}       -> {"services": {…}}
     {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
     {"do": "follow", "services": {"broker": 9}, "containers": true}   it was started anew -> {}
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import sys
 import time
@@ -73,9 +74,14 @@ class Observer:
             return {"error": f"{error.strerror or error} ({setting} on process {pid})"}
         return {"error": None}
 
-    def prove(self, services: dict[str, int], *, containers: bool) -> dict[str, Any]:
-        """Read back what the kernel holds for each service."""
-        return {"services": {name: _state(pid, containers=containers) for name, pid in services.items()}}
+    def prove(
+        self, services: dict[str, int], *, containers: bool, files: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Read back what the kernel holds for each service, and the configuration file that it was given, if any."""
+        told = files or {}
+        return {
+            "services": {name: _state(pid, told.get(name), containers=containers) for name, pid in services.items()}
+        }
 
     def start(
         self,
@@ -172,7 +178,7 @@ def _members(pid: int, *, containers: bool) -> list[int]:
     return Cgroup(pid).pids() if containers else threads.descendants(pid)
 
 
-def _state(pid: int, *, containers: bool) -> dict[str, Any]:
+def _state(pid: int, file: str | None, *, containers: bool) -> dict[str, Any]:
     try:
         found = [thread for member in _members(pid, containers=containers) for thread in threads.read(member)]
         group = Cgroup(pid)
@@ -182,7 +188,7 @@ def _state(pid: int, *, containers: bool) -> dict[str, Any]:
         }  # fmt: skip
     except OSError as error:
         return {"error": str(error)}
-    state["configuration"] = _configuration(pid)
+    state["configuration"] = _configuration(pid, file) if file else None
     try:
         state["connections"] = sockets.connections(pid)
     except OSError as error:
@@ -190,12 +196,16 @@ def _state(pid: int, *, containers: bool) -> dict[str, Any]:
     return state
 
 
-def _configuration(pid: int) -> str | None:
-    """Return the file named by `-c` on the command line, as the process itself sees it; None where there is none."""
+def _configuration(pid: int, file: str) -> str | None:
+    """Return the file as the process itself sees it; None unless its command line names it.
+
+    As a word, or as what an option is set to. Not by its environment: that of another user needs more powers to read.
+    """
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-        return Path(f"/proc/{pid}/root{words[words.index('-c') + 1]}").read_text()
-    except (OSError, ValueError, IndexError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        named = re.search(rb"(^|[\0=:])" + re.escape(file.encode()) + rb"(\0|$)", words)
+        return Path(f"/proc/{pid}/root{file}").read_text() if named else None
+    except (OSError, ValueError):
         return None
 
 

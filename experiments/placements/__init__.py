@@ -107,6 +107,10 @@ class Stand:
         """Start a service anew that ends by itself."""
         raise NotImplementedError
 
+    def broker_file(self) -> str:
+        """Return the path of the broker's configuration, as its process sees it."""
+        raise NotImplementedError
+
     def broker_configuration(self) -> str:
         """Return the text the broker was told to run on."""
         raise NotImplementedError

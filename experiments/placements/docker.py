@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
 import re
 import secrets
@@ -26,19 +25,15 @@ import docker.types
 from docker.models.containers import Container
 
 from experiments import brokers, credentials, engine, host, images, knobs, published, tidy
-from experiments.brokers.mosquitto import protected
 from experiments.cpus import cpu_sets
-from experiments.credentials import Protection
 from experiments.errors import BadInputError, StandError
 from experiments.faults import Life, Place
-from experiments.knobs.security import FOLDER
 from experiments.observer import disk
 from experiments.placements import REAL_TIME, Channel, Stand, vault
 from experiments.plan import Conditions
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
-_CONFIGURATIONS = ROOT / "compose" / "broker"
 LABEL = "testbed.run"
 ATTACHED = ("control-loop", "observer", "flooder", "capture", "link")
 _ECHO_PORT = 7007
@@ -148,6 +143,8 @@ class DockerStand(Stand):
         self._vault_filled = False
         self._limits_memory = True
         self._memory_limits: dict[str, int] = {}
+        self._brokers: dict[str, brokers.Broker] = {}
+        """Those that conditions asked for, by kind."""
         self._powers = Powers()
         """The observer's: of all conditions that were asked for, lest one that is made anew forgets what it raised."""
 
@@ -160,10 +157,9 @@ class DockerStand(Stand):
                 str(conditions.board),
                 "the engine is on another machine, this port on ours; run there, or simavr",
             )
-        if not brokers.parse(conditions.broker).in_docker:
-            raise BadInputError(
-                "BROKER", conditions.broker, "it has no image here; leave BROKER out, or say PLACEMENT=host"
-            )
+        broker = brokers.parse(conditions.broker)
+        broker.check_container(conditions.setup())
+        self._brokers[broker.kind] = broker
         image = conditions.contention.image if conditions.contention else None
         if image and not published.obtain(self._engine, image):
             raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
@@ -180,7 +176,7 @@ class DockerStand(Stand):
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
         self._folder, self._run, self._project = folder, run, f"testbed-{run}"
-        built = images.ensure(self._engine)
+        built = images.ensure(self._engine, self._brokers.values())
         if "broker" in self._pinned:
             self._pinned["broker"] = images.with_configurations(self._engine, self._pinned["broker"])
         found = built.replaced(self._pinned)
@@ -252,8 +248,9 @@ class DockerStand(Stand):
         with tempfile.TemporaryDirectory(prefix=credentials.PREFIX) as scratch:
             issued = credentials.issue(Path(scratch), ("broker",))
             (issued / vault.CONFIGURATION).mkdir()
-            for kind, source in itertools.product(("password", "tls"), _CONFIGURATIONS.glob("*.conf")):
-                (issued / vault.CONFIGURATION / f"{kind}-{source.name}").write_text(_protected(kind, source.name))
+            for broker in self._brokers.values():
+                for name, text in broker.secured().items():
+                    (issued / vault.CONFIGURATION / name).write_text(text)
             vault.fill(self._engine, self._project, {LABEL: self._run}, "testbed/client", issued)
         self._vault_filled = True
 
@@ -280,14 +277,19 @@ class DockerStand(Stand):
         # It has no state to save and paho sees the reset at once: no reason to wait for a graceful end.
         with contextlib.suppress(docker.errors.APIError):  # it is dead already: the repetition before lost it
             broker.kill("KILL")
-        if self._conditions is not None and self._conditions.stores():
+        if self._conditions is not None and self._conditions.setup().stores:
             self.disk("wipe")
         broker.start()
 
-    def broker_configuration(self) -> str:
-        """Return the file in the broker's image for this TCP option."""
+    def broker_file(self) -> str:
+        """Return the path within its container."""
         assert self._conditions is not None
-        return _protected(self._conditions.security, _configuration(self._conditions))
+        return self._brokers[self._conditions.broker].file(self._conditions.setup())
+
+    def broker_configuration(self) -> str:
+        """Return the text of the file that the broker's command names."""
+        assert self._conditions is not None
+        return self._brokers[self._conditions.broker].configuration(self._conditions.setup())
 
     def memory_limit_bytes(self, service: str) -> int | None:
         """Return what Compose was told, unless the engine's kernel knows no such limit."""
@@ -315,7 +317,8 @@ class DockerStand(Stand):
 
     def ailing(self) -> dict[str, str]:
         """Ask the engine."""
-        assert self._conditions is not None
+        if self._conditions is None:
+            return {}
         states = {each.labels["com.docker.compose.service"]: each.status for each in self._containers()}
         states = {name: states.get(name, "gone") for name in ["observer", *self._conditions.services()]}
         return {
@@ -402,25 +405,24 @@ class DockerStand(Stand):
             services[conditions.contention.service] = {"command": conditions.contention.arguments(), **image}
         wishes = list(conditions.board.compose().items())
         wishes += [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
-        if conditions.security != "none":
-            name = f"{conditions.security}-{_configuration(conditions)}"
-            wishes.append(("broker", {"command": _serve(f"{FOLDER}/{vault.CONFIGURATION}/{name}")}))
-            if conditions.contention and conditions.contention.service == "flooder":
-                wishes.append(("flooder", knobs.one(conditions.security).compose()))
-        for service, extra in wishes:
+        if conditions.security != "none" and conditions.contention and conditions.contention.service == "flooder":
+            wishes.append(("flooder", knobs.one(conditions.security).compose()))
+        broker, setup = self._brokers[conditions.broker], conditions.setup()
+        for service, extra in [("broker", broker.compose(setup)), *wishes]:
             services[service] = services.get(service, {}) | extra
         for service, image_id in self._pinned.items():
-            services[service] = {"image": image_id} | services.get(service, {})
+            if service == broker.image_of:
+                services["broker"]["image"] = image_id
+            elif service in knobs.SERVICES and service != "broker":
+                services[service] = {"image": image_id} | services.get(service, {})
         if any("ulimits" in extra for extra in services.values()) and not may_raise_rtprio(self._engine, self._project):
             for extra in services.values():
                 extra.pop("ulimits", None)
-        if not conditions.stores():
+        if not setup.stores:
             return {"services": services}
         # In memory: a disk's own latency is not what is measured. The observer has it too, which keeps it over a kill.
         mount = {"type": "volume", "source": "store", "volume": {"nocopy": True}}
-        broker = services["broker"]
-        broker["command"] = broker.get("command") or _serve(f"/mosquitto/config/{_configuration(conditions)}")
-        broker["volumes"] = [*broker.get("volumes", ()), mount | {"target": "/mosquitto/data"}]
+        services["broker"]["volumes"] = [*services["broker"].get("volumes", ()), mount | {"target": broker.store}]
         services["observer"] |= {"volumes": [mount | {"target": str(disk.STORE)}]}
         options = {"type": "tmpfs", "device": "tmpfs", "o": "size=4m,mode=0777"}
         store = {"labels": {LABEL: self._environment["TESTBED_RUN"]}, "driver_opts": options}
@@ -570,20 +572,6 @@ def ask_observer(environment: dict[str, str], project: str, **request: Any) -> d
 def relocated(compose: str) -> str:
     """Write the Compose file as run from the checkout's point of view: where that lies is nobody else's business."""
     return re.sub(rf"{re.escape(str(ROOT))}(?=/|\s|$)", ".", compose)
-
-
-def _configuration(conditions: Conditions) -> str:
-    """Name the broker's configuration for these conditions."""
-    return f"{conditions.tcp}-persistent.conf" if conditions.stores() else f"{conditions.tcp}.conf"
-
-
-def _serve(configuration: str) -> list[str]:
-    return ["/usr/sbin/mosquitto", "-c", configuration]
-
-
-def _protected(security: str, name: str) -> str:
-    """A configuration of the broker's image or, where it names credentials, the one that takes its place."""
-    return protected((_CONFIGURATIONS / name).read_text(), Protection(security, Path(FOLDER)))
 
 
 def _of_project(project: str) -> dict[str, str | list[str] | bool]:

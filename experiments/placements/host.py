@@ -210,9 +210,13 @@ class HostStand(Stand):
             f"{_BROKER_STARTS_WITHIN_S:.0f} s; see logs/broker.log"
         )
 
+    def broker_file(self) -> str:
+        """Return the last word of its command, see `Broker.host_command`."""
+        return self._broker_command[-1]
+
     def broker_configuration(self) -> str:
-        """Return the file that the broker's kind wrote; it is the last word of its command."""
-        return Path(self._broker_command[-1]).read_text()
+        """Return the file that the broker's kind wrote."""
+        return Path(self.broker_file()).read_text()
 
     def reset(self) -> None:
         """Whatever the conditions, they are not there any more."""
@@ -228,7 +232,8 @@ class HostStand(Stand):
 
     def ailing(self) -> dict[str, str]:
         """Look at our children."""
-        assert self._conditions is not None
+        if self._conditions is None:
+            return {}
         ills = {name: self._ill(name) for name in ["observer", *self._conditions.services()]}
         return {name: f"{name} {ill}" for name, ill in ills.items() if ill}
 

@@ -125,16 +125,17 @@ def test_a_study_plans_all_its_arms_and_they_differ_in_nothing_but_what_is_swept
     planned = study(name, seed="7")
     assert json.loads(json.dumps(planned.record()))["seed"] == 7
     assert list(dict.fromkeys(cell.arm for cell in planned.cells)) == list(data.arms)
-    assert {cell.scenario for cell in planned.cells} == {data.scenario}
+    assert {cell.scenario for cell in planned.cells} == set(data.scenarios)
     by_arm = [[cell for cell in planned.cells if cell.arm == arm] for arm in data.arms]
     assert len({tuple((cell.interval_ms, cell.qos, cell.qos_answer) for cell in cells) for cells in by_arm}) == 1
-    assert len({str(cell.conditions.contention) for cell in planned.cells}) == 1
+    of_scenario = {(cell.scenario, str(cell.conditions.contention)) for cell in planned.cells}
+    assert len(of_scenario) == len(data.scenarios)
     swept = {
         (str(cell.conditions.record()), str(cell.conditions.board), str(cell.conditions.fault), cell.conditions.session,
-         cell.placement)
+         cell.placement, cell.conditions.broker, cell.scenario)
         for cell in planned.cells
     }  # fmt: skip
-    assert len(swept) == len(data.arms)
+    assert len(swept) == len(data.arms) * len(data.scenarios)
     assert set(next(iter(data.arms.values()))) == {variable for arm in data.arms.values() for variable in arm}
 
 

@@ -91,7 +91,7 @@ def test_a_repetitions_schedule_includes_its_warm_up() -> None:
 def study_of(monkeypatch: pytest.MonkeyPatch, **swaps: str) -> Plan:
     """A study whose second arm swaps these."""
     arms = {"usual": {}, "other": swaps}
-    monkeypatch.setitem(STUDIES, "trial", Study("Does it matter?", "0", arms, {"INTERVALS": "20"}))
+    monkeypatch.setitem(STUDIES, "trial", Study("Does it matter?", ("0",), arms, {"INTERVALS": "20"}))
     return of_study("trial", {}, "0123abcd", "host")
 
 

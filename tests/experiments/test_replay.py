@@ -66,7 +66,7 @@ def test_levels_and_swaps_survive(tmp_path: Path) -> None:
 
 def test_brokers_messages_and_timeouts_of_arms_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arms = {"amqtt": {"BROKER": "amqtt", "MESSAGES": "7"}, "slow": {"BROKER": "mosquitto", "TIMEOUT_MS": "5000"}}
-    monkeypatch.setitem(STUDIES, "trial", Study("Which broker?", "0", arms))
+    monkeypatch.setitem(STUDIES, "trial", Study("Which broker?", ("0",), arms))
     planned = plan.of_study("trial", {"SEED": "7"}, "0123abcd", "host")
     assert recorded(tmp_path, planned).plan("89abcdef").cells == planned.cells
 

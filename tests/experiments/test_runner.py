@@ -153,6 +153,10 @@ class ScriptedStand(Stand):
         """It is fresh."""
         self.steps.append("fresh broker")
 
+    def broker_file(self) -> str:
+        """Where it would be."""
+        return "/broker.conf"
+
     def broker_configuration(self) -> str:
         """As every proof shows it."""
         return CONFIGURATION
@@ -275,6 +279,11 @@ def lose_the_broker(stand: ScriptedStand) -> None:
         (die("control-loop"), "control-loop has ended; see logs/control-loop.log"),
         (lose_the_control_loop, "control-loop ended unexpectedly; see logs/control-loop.log"),
         (lose_the_broker, "Connection refused; the broker did not come back"),
+        # What went wrong first, and what else lies dead: one is the other's cause.
+        (
+            die("control-loop", "broker"),
+            "control-loop has ended; see logs/control-loop.log; broker has stopped; see logs/broker.log",
+        ),
     ],
 )
 def test_a_dead_service_costs_its_repetition_which_is_run_again_and_never_the_run(

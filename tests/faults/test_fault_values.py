@@ -192,7 +192,7 @@ def test_a_stand_is_not_brought_up_anew_for_another_fault() -> None:
     standing = {cell.arm: cell.conditions.standing() for cell in cells}
     assert standing["broker:kill"] == standing["pi:kill"] == standing["board:reset"]
     assert standing["link:cut:1s"] != standing["pi:kill"], "its helper must run"
-    assert standing["disk:full"].stores()
+    assert standing["disk:full"].setup().stores
 
 
 def test_a_session_is_part_of_a_cells_conditions() -> None:
@@ -201,8 +201,8 @@ def test_a_session_is_part_of_a_cells_conditions() -> None:
     )
     assert (clean.conditions.session, persistent.conditions.session) == ("clean", "persistent")
     assert persistent.record(0)["session"] == "persistent"
-    assert not clean.conditions.stores()
-    assert persistent.conditions.stores()
+    assert not clean.conditions.setup().stores
+    assert persistent.conditions.setup().stores
 
 
 def test_a_broker_that_would_keep_no_session_refuses_persistent_ones(monkeypatch: pytest.MonkeyPatch) -> None:

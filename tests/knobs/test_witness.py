@@ -44,6 +44,9 @@ class ScriptedStand(Stand):
     def ailing(self) -> dict[str, str]:
         return {}
 
+    def broker_file(self) -> str:
+        return "/broker.conf"
+
     def broker_configuration(self) -> str:
         return CONFIGURATION
 

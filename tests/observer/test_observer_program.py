@@ -27,8 +27,9 @@ class Observer:
         reply: dict[str, Any] = json.loads(self.program.said("{"))
         return reply
 
-    def prove(self, pid: int) -> dict[str, Any]:
-        state: dict[str, Any] = self.ask(do="prove", services={"broker": pid}, containers=False)["services"]["broker"]
+    def prove(self, pid: int, file: str | None = None) -> dict[str, Any]:
+        request = {"services": {"broker": pid}, "containers": False, "files": {"broker": file}}
+        state: dict[str, Any] = self.ask(do="prove", **request)["services"]["broker"]
         return state
 
 
@@ -110,7 +111,14 @@ def test_the_configuration_is_the_file_its_process_was_told(observer: Observer, 
     file, waits = tmp_path / "broker.conf", tmp_path / "waits.py"
     file.write_text("max_qos 1\n")
     waits.write_text("input()")
-    for words, seen in ((["-c", str(file)], "max_qos 1\n"), (["-c", str(tmp_path / "no.conf")], None), ([], None)):
+    for words, seen in (
+        (["-c", str(file)], "max_qos 1\n"),
+        ([f"-Dconfiguration={file}"], "max_qos 1\n"),
+        ([f"xml:{file}"], "max_qos 1\n"),
+        (["-c", str(tmp_path / "no.conf")], None),
+        ([f"{file}.old"], None),
+        ([], None),
+    ):
         with subprocess.Popen([sys.executable, str(waits), *words], stdin=subprocess.PIPE) as process:
-            assert observer.prove(process.pid)["configuration"] == seen
+            assert observer.prove(process.pid, str(file))["configuration"] == seen, words
             process.communicate(b"\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aMQTT, a broker in pure Python: what a bare machine gets, installed beside our own packages."""
+"""aMQTT, a broker in pure Python: what a bare machine gets, installed beside our own packages; also in a container."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ class Amqtt(Broker):
     """asyncio sets TCP_NODELAY on every connection, so it cannot replay Nagle."""
 
     kind = "amqtt"
+    tcp = ("nodelay",)
+    version_command = "python3 -c \"import amqtt; print('amqtt', amqtt.__version__)\""
+    suffix = ".yaml"
 
     def available_on_host(self) -> bool:
         """It is among our own requirements, whose programs stand beside the interpreter."""

@@ -1,27 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eclipse Mosquitto: in its container, or the machine's own."""
+"""Eclipse Mosquitto: in its container, which the Compose file itself describes, or the machine's own."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
-from experiments.brokers import Broker
+from experiments.brokers import Broker, Setup
 from experiments.credentials import OPEN, Protection
 from experiments.errors import StandError
+from experiments.knobs.security import FOLDER
 
-_CONFIGURATIONS = Path(__file__).parents[2] / "compose" / "broker"
+_CONFIGURATIONS = Path(__file__).parent
 
 
 class Mosquitto(Broker):
     """Single-threaded, the broker of the thesis."""
 
     kind = "mosquitto"
-    in_docker = True
+    image = "testbed/broker"
+    image_of = "broker"
+    version_command = "mosquitto -h"
+    store = "/mosquitto/data"
+
+    def build(self, base: str) -> dict[str, Any]:  # noqa: ARG002
+        """The Compose file says it."""
+        return {}
+
+    def file(self, setup: Setup) -> str:
+        """In the image, or beside the run's credentials where it names them."""
+        name = f"{setup.tcp}-persistent.conf" if setup.stores else f"{setup.tcp}.conf"
+        return (
+            f"/mosquitto/config/{name}"
+            if setup.security == "none"
+            else f"{FOLDER}/configuration/{setup.security}-{name}"
+        )
+
+    def configuration(self, setup: Setup) -> str:
+        """The file in its folder, protected as asked for."""
+        name = Path(self.file(setup)).name.removeprefix(f"{setup.security}-")
+        return protected((_CONFIGURATIONS / name).read_text(), Protection(setup.security, Path(FOLDER)))
+
+    def secured(self) -> dict[str, str]:
+        """Each configuration with a password, and with TLS as well."""
+        kinds = itertools.product(self.tcp, ("password", "tls"), (False, True))
+        setups = [Setup(*each) for each in kinds]
+        return {Path(self.file(setup)).name: self.configuration(setup) for setup in setups}
+
+    def compose(self, setup: Setup) -> dict[str, Any]:
+        """The Compose file says the rest."""
+        return {"command": ["/usr/sbin/mosquitto", "-c", self.file(setup)]}
 
     def available_on_host(self) -> bool:
         """Debian installs it outside an ordinary user's PATH."""
