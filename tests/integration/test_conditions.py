@@ -15,12 +15,12 @@ from stand import LOCK_PATIENCE_S, Runner, check_bundle, samples_of
 
 from experiments import cli, noise
 from experiments.boards.model import Model
+from experiments.brokers import mosquitto
 from experiments.brokers.amqtt import Amqtt
 from experiments.cpus import cpu_sets
 from experiments.knobs.flags import NOTICE
 from experiments.knobs.quota import Quota
 from experiments.placements import RT_BUDGET_US
-from experiments.placements import docker as docker_placement
 from experiments.placements.docker import DockerStand
 from experiments.variables import VARIABLES
 
@@ -371,9 +371,9 @@ def test_tls_is_proved_on_both_clients_and_the_flood_speaks_it_too(run: Callable
 def test_a_broker_that_lets_strangers_in_all_the_same_is_refused(
     run_here: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = docker_placement.protected
+    before = mosquitto.protected
     monkeypatch.setattr(
-        docker_placement, "protected", lambda *asked: before(*asked).replace("anonymous false", "anonymous true")
+        mosquitto, "protected", lambda *asked: before(*asked).replace("anonymous false", "anonymous true")
     )
     done = run_here("0", *DOCKER, "SECURITY=password")
     done.check_refused("broker: security should be password (password) but reads none")
