@@ -51,6 +51,8 @@ _DROPPED = "$SYS/broker/publish/messages/dropped"
 """Mosquitto's count of messages it gave up on; brokers that do not have it say nothing."""
 
 _KNOCK_TIMEOUT_S = 5.0
+_ASKED_AGAIN = 5
+"""Times, 20 ms apart, for what the Pi left; where it left nothing the proof says so."""
 _REPORT_EVERY_NS = 1_000_000_000
 # A report costs some 100 µs: only where the next request is this far away.
 _REPORT_SLACK_NS = 4_000_000
@@ -92,8 +94,7 @@ class ControlLoop:
         if self._last is not None:
             self._last.close()
             self._last = None
-        connection = self._connect(patience_s, job.run)
-        granted = connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
+        connection, granted = self._connect(patience_s, job)
         if granted != job.qos_answer:
             reason = f"the broker grants QoS {granted} where {job.qos_answer} was asked for; choose a lower QOS"
             self._emit(event="refused", reason=reason)
@@ -102,6 +103,7 @@ class ControlLoop:
         self._watch_drops(connection, patience_s)
         connection.subscribe(PI_TOPIC, 0, timeout_s=patience_s)
         self._probe(connection, job, patience_s)
+        self._ask_again_for_the_pis_protection(connection, patience_s)
         self._emit(event="ready", granted_qos=granted, protection=self._protection(connection, job.run))
         gc.collect()
         gc.disable()  # a collection in the middle of a cycle would be measured as latency of the broker
@@ -165,20 +167,22 @@ class ControlLoop:
         self._watch_drops(connection, timeout_s)
         return connection
 
-    def _connect(self, patience_s: float, run: str) -> Connection:
+    def _connect(self, patience_s: float, job: Job) -> tuple[Connection, int]:
+        """Return a connection that is subscribed to the answers, and the QoS granted."""
         give_up = time.monotonic() + patience_s
         for timeout_s in attempt_timeouts_s():
-            connection = self._connection(run)
+            connection = self._connection(job.run)
             try:
                 connection.open(timeout_s=timeout_s)
+                return connection, connection.subscribe(answer_topic(job.run), job.qos_answer, timeout_s=patience_s)
+            except SubscriptionRefusedError:
+                raise
             except OSError as error:
-                # The broker of this repetition may still be starting.
+                # The broker of this repetition may still be starting; some accept connections then, and drop them.
                 if time.monotonic() > give_up:
                     place = f"{self._way.host}:{self._way.port}"
                     raise ConnectionLostError(f"no broker at {place} within {patience_s:g} s: {error}") from error
                 time.sleep(0.02)
-            else:
-                return connection
         raise AssertionError("attempts never end by themselves")
 
     def _connection(self, run: str) -> Connection:
@@ -222,6 +226,16 @@ class ControlLoop:
             sequence += 1
             until_ns = time.monotonic_ns() + 20_000_000
             while not self._probe_answered and time.monotonic_ns() < until_ns:
+                connection.wait(until_ns)
+
+    def _ask_again_for_the_pis_protection(self, connection: Connection, patience_s: float) -> None:
+        """Subscribe anew to what the Pi left retained: a broker may store that after it delivered later messages."""
+        for _ in range(_ASKED_AGAIN):
+            if self._pi is not None:
+                return
+            connection.subscribe(PI_TOPIC, 0, timeout_s=patience_s)
+            until_ns = time.monotonic_ns() + 20_000_000
+            while self._pi is None and time.monotonic_ns() < until_ns:
                 connection.wait(until_ns)
 
     def _on_message(self, message: MQTTMessage) -> None:

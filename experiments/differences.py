@@ -138,7 +138,7 @@ def _of_engine(recorded: Bundle) -> Iterator[Fact]:
 
 def _of_images(recorded: Bundle, pinned: Mapping[str, str]) -> Iterator[Fact]:
     for service, image in sorted(recorded.images.items()):
-        effect = Effect.WEAKENS if service == "broker" else Effect.MOVES
+        effect = Effect.WEAKENS if service.startswith("broker") else Effect.MOVES
         known = image.version or image.reference
         meaning = "built or pulled at another time, and perhaps of another version"
         same = service in pinned

@@ -407,8 +407,9 @@ def check_bundle(bundle: Path) -> None:
     ran = [(entry["cell"], entry["repetition"]) for entry in facts["repetitions"]]
     assert len(set(ran)) == len(ran)
     for entry in facts["repetitions"]:
-        key = (cells[entry["cell"]]["interval_ms"], cells[entry["cell"]]["qos"], entry["repetition"])
-        mine = [row for row in rows if (row["interval_ms"], row["qos"], row["repetition"]) == key and not row["warmup"]]
+        names = ("scenario", "arm", "interval_ms", "qos")
+        key = {name: cells[entry["cell"]][name] for name in names} | {"repetition": entry["repetition"]}
+        mine = [row for row in rows if key.items() <= row.items() and not row["warmup"]]
         counts = entry["counts"]
         for status in ("ok", "late", "lost", "duplicate"):
             assert counts[status] == sum(row["status"] == status for row in mine)

@@ -82,6 +82,8 @@ class Transport:
     wakes_late_ns: int = 0
     gone_ns: int | None = None
     back_ns: int | None = None
+    retained: dict[str, bytes] = field(default_factory=dict)
+    """What a subscriber to a topic gets at once."""
     published: list[Published] = field(default_factory=list)
     _due: list[tuple[int, int, MQTTMessage]] = field(default_factory=list)
     _number: Any = field(default_factory=itertools.count)
@@ -94,7 +96,9 @@ class Transport:
             self.clock.now_ns, self.gone_ns = max(self.clock.now_ns, self.back_ns), None
 
     def subscribe(self, topic: str, qos: int, *, timeout_s: float) -> int:
-        del topic, timeout_s
+        del timeout_s
+        if topic in self.retained:
+            self.deliver(self.clock.now_ns, topic, self.retained[topic])
         return qos
 
     def protection(self) -> dict[str, Any]:

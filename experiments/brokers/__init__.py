@@ -29,19 +29,16 @@ class Setup:
 class Broker:
     """A kind of broker.
 
-    In containers it is the image that the Dockerfile in its folder builds; its configuration for `nodelay` and, where
-    it can, for `nagle` are files of that name in the folder, which the image has under /broker and serves on 1883.
+    In containers it is the image that the Dockerfile in its folder builds, whose command is one word, a configuration
+    under /broker, and which serves that on port 1883. The configurations are the folder's files `nodelay.*` and, where
+    it can do that, `nagle.*`.
     """
 
     kind: ClassVar[str]
-    tcp: ClassVar[tuple[str, ...]] = ("nodelay", "nagle")
-    """The values of TCP that it can serve in a container."""
     delivers: ClassVar[tuple[int, int, int]] = (0, 1, 2)
     """The QoS at which it hands on what was published with QoS 0, 1 and 2; what it cannot is refused beforehand."""
     version_command: ClassVar[str]
     """What prints its version in its container, in the first line."""
-    suffix: ClassVar[str] = ".conf"
-    """Of the files with its configurations."""
     store: ClassVar[str | None] = None
     """Where its container keeps sessions over its own end; None: it is not prepared to."""
     memory: ClassVar[str] = "512m"
@@ -63,6 +60,11 @@ class Broker:
     def contained(self) -> bool:
         """Whether there is an image of it."""
         return (self.folder / "Dockerfile").exists()
+
+    @property
+    def tcp(self) -> dict[str, Path]:
+        """Its configurations, by the value of TCP that they are for."""
+        return {value: file for value in ("nodelay", "nagle") for file in self.folder.glob(f"{value}.*")}
 
     @property
     def image(self) -> str:
@@ -105,11 +107,11 @@ class Broker:
 
     def file(self, setup: Setup) -> str:
         """Return where its container has the configuration for this set-up."""
-        return f"/broker/{setup.tcp}{self.suffix}"
+        return f"/broker/{self.tcp[setup.tcp].name}"
 
     def configuration(self, setup: Setup) -> str:
         """Return the text of that file."""
-        return (self.folder / Path(self.file(setup)).name).read_text()
+        return self.tcp[setup.tcp].read_text()
 
     def secured(self) -> dict[str, str]:
         """Return by name the configurations that ask for a password, and hold none; see `experiments.credentials`."""
@@ -129,6 +131,11 @@ class Broker:
     def missing_on_host(self) -> str:
         """Return what to do where `available_on_host` is false."""
         return "it runs in containers only; say PLACEMENT=docker"
+
+    def check_host(self, setup: Setup) -> None:  # noqa: ARG002
+        """Raise BadInputError for what it cannot do as a plain process."""
+        if not self.available_on_host():
+            raise BadInputError("BROKER", self.kind, self.missing_on_host())
 
     def host_command(self, port: int, *, nodelay: bool, folder: Path, protection: Protection = OPEN) -> list[str]:
         """Return the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`.

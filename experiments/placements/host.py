@@ -85,34 +85,21 @@ class HostStand(Stand):
     def check(self, conditions: Conditions) -> None:
         """Only what this machine has can be had."""
         broker = brokers.parse(conditions.broker)
-        if not broker.available_on_host():
-            raise BadInputError("BROKER", broker.kind, broker.missing_on_host())
+        broker.check_host(conditions.setup())
         self._brokers[broker.kind] = broker
-        if conditions.tcp == "nagle" and broker.kind == "amqtt":
-            raise BadInputError(
-                "TCP", "nagle", "aMQTT always switches Nagle off; install mosquitto, or PLACEMENT=docker"
-            )
         for service, asked in conditions.knobs:
             for knob in asked:
                 if knob.containers_only:
                     raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
         if conditions.contention:
             conditions.contention.host_program()
-        if conditions.session == "persistent":
-            self._require_sessions(conditions)
+        if conditions.session == "persistent" and conditions.fault and conditions.fault.ends("broker"):
+            why = "the broker of plain processes keeps none over its own end; say PLACEMENT=docker"
+            raise BadInputError("SESSION", conditions.session, why)
         if conditions.fault:
             conditions.fault.check(Place(self.containers, conditions.board.kind))
         if conditions.board.kind == "simavr":
             conditions.board.on_host(lambda command: command[0])
-
-    def _require_sessions(self, conditions: Conditions) -> None:
-        """Raise BadInputError where the broker would not keep them."""
-        if conditions.broker == "amqtt":
-            why = "aMQTT keeps none of clients without a password; install mosquitto, or say PLACEMENT=docker"
-            raise BadInputError("SESSION", conditions.session, why)
-        if conditions.fault and conditions.fault.ends("broker"):
-            why = "the broker of plain processes keeps none over its own end; say PLACEMENT=docker"
-            raise BadInputError("SESSION", conditions.session, why)
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:  # noqa: ARG002
         """Choose a free port; there is nothing to build."""

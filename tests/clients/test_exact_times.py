@@ -13,10 +13,11 @@ from stand import answer_to
 from virtual import MS, US, Clock, Delivery, Published, Transport
 
 from clients import control_loop
+from clients.connection import ConnectionLostError
 from clients.control_loop import ControlLoop
 from clients.schedule import LEAD_NS, LINGER_NS, Job
 from clients.way import Way
-from clients.wire import Answer, Request, answer_topic
+from clients.wire import PI_TOPIC, Answer, Request, answer_topic
 
 JOB = Job(run="0123abcd", repetition=1, interval_ms=20, messages=8, warmup=2, qos=0, qos_answer=0, timeout_ms=100)
 TOTAL = 10
@@ -31,7 +32,7 @@ class Loop:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock().governs(monkeypatch, "clients.control_loop", "clients.schedule")
-        self.transport = Transport(self.clock, self._answer)
+        self.transport = Transport(self.clock, self._answer, retained={PI_TOPIC: b"{}"})
         self.network: Network = lambda _request: [ROUND_TRIP_NS]
         self.changes: Callable[[Request], dict[str, Any]] = lambda _request: {}
         self.events: list[dict[str, Any]] = []
@@ -199,3 +200,42 @@ def test_rows_so_far_are_told_every_second_and_each_once(loop: Loop) -> None:
     told = [len(event["rows"]) for event in loop.events if event["event"] == "samples"]
     assert told == [50, 50, 50, 50, 0]
     assert [row[0] for row in rows] == list(range(200))
+
+
+def test_what_the_pi_left_is_asked_for_again_where_the_broker_stored_it_late(loop: Loop) -> None:
+    loop.transport.retained.clear()
+    subscribe, asked = loop.transport.subscribe, []
+
+    def subscribed(topic: str, qos: int, *, timeout_s: float) -> int:
+        asked.append(topic)
+        if asked.count(PI_TOPIC) == 3:
+            loop.transport.retained[PI_TOPIC] = b'{"user": null, "tls": null}'
+        return subscribe(topic, qos, timeout_s=timeout_s)
+
+    loop.transport.subscribe = subscribed  # type: ignore[method-assign]
+    loop.run()
+    (ready,) = (event for event in loop.events if event["event"] == "ready")
+    assert (ready["protection"]["pi"], asked.count(PI_TOPIC)) == ({"user": None, "tls": None}, 3)
+
+
+def test_a_pi_that_left_nothing_is_told_as_such_soon(loop: Loop) -> None:
+    loop.transport.retained.clear()
+    began_ns = loop.clock.now_ns
+    rows = loop.run()
+    (ready,) = (event for event in loop.events if event["event"] == "ready")
+    assert ready["protection"]["pi"] is None
+    assert rows[0][1] - began_ns < 1_000_000_000
+
+
+def test_a_broker_that_drops_the_first_connections_is_still_starting(loop: Loop) -> None:
+    subscribe, dropped = loop.transport.subscribe, []
+
+    def subscribed(topic: str, qos: int, *, timeout_s: float) -> int:
+        if len(dropped) < 2:
+            dropped.append(topic)
+            raise ConnectionLostError("The connection was lost.")
+        return subscribe(topic, qos, timeout_s=timeout_s)
+
+    loop.transport.subscribe = subscribed  # type: ignore[method-assign]
+    assert len(loop.run()) == TOTAL
+    assert len(dropped) == 2

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from stand import LOCK_PATIENCE_S, Runner, check_bundle, samples_of
 
-from experiments import cli, noise
+from experiments import brokers, cli, engine, images, noise
 from experiments.boards.model import Model
 from experiments.brokers import mosquitto
 from experiments.brokers.amqtt import Amqtt
@@ -29,6 +31,8 @@ DOCKER = (*SHORT, "PLACEMENT=docker")
 HOST = (*SHORT, "PLACEMENT=host")
 PARENTS_BUDGET = Path("/sys/fs/cgroup/cpu/docker/cpu.rt_runtime_us")
 """Only where cgroup version 1 keeps real-time budgets."""
+OTHER_BROKERS = tuple(os.environ.get("BROKERS", "amqtt,aedes").split(","))
+"""Beside Mosquitto. To build them all takes minutes: BROKERS=mochi,moquette,… names others than those in CI."""
 
 
 class Run:
@@ -243,6 +247,37 @@ def test_a_broker_with_nagle_on_another_configuration_is_caught(
     monkeypatch.setattr(DockerStand, "_override", override)
     done = run_here("0", *DOCKER)
     done.check_refused("broker: tcp should be nodelay (nodelay) but reads nagle; ", "broker: configuration should be ")
+
+
+@pytest.fixture(scope="session")
+def brokers_built() -> None:
+    """Built before a run that must not wait for it."""
+    images.ensure(engine.connect(), [brokers.parse(kind) for kind in OTHER_BROKERS])
+
+
+@pytest.mark.engine
+@pytest.mark.usefixtures("brokers_built")
+@pytest.mark.parametrize("kind", OTHER_BROKERS)
+def test_a_broker_delivers_at_the_qos_that_its_folder_says_and_at_no_other(
+    run_here: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    broker = brokers.parse(kind)
+    able = [qos for qos in range(3) if broker.delivers[qos] == qos]
+    for tcp in broker.tcp:
+        done = run_here("0", *DOCKER, f"BROKER={kind}", f"QOS={','.join(map(str, able))}", f"TCP={tcp}")
+        done.check_complete()
+        assert done.observed("broker", "tcp") == tcp
+        assert done.facts["images"][broker.image_of]["version"].startswith(kind)
+        assert set(done.facts["images"]) >= {broker.image_of, "pi"}
+        assert "broker" not in done.facts["images"]
+    for qos in {*range(3)} - {*able}:
+        done = run_here("0", *DOCKER, f"BROKER={kind}", f"QOS={qos}")
+        assert (done.code, done.said.startswith(f"testbed: QOS={qos}: {kind} delivers that at ")) == (2, True)
+        with monkeypatch.context() as patch:
+            patch.setattr(brokers.Broker, "check_qos", lambda *_: None)
+            done = run_here("0", *DOCKER, f"BROKER={kind}", f"QOS={qos}")
+        assert done.code == 3
+        assert re.search(rf"grants QoS {broker.delivers[qos]} |qos .* reads .*{broker.delivers[qos]}", done.said)
 
 
 GRANTS_QOS_1 = """

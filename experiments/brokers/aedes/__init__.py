@@ -9,4 +9,3 @@ class Aedes(Broker):
 
     kind = "aedes"
     version_command = "node -p \"'aedes ' + require('/broker/node_modules/aedes/package.json').version\""
-    suffix = ".json"

@@ -12,8 +12,9 @@ from pwdlib import PasswordHash
 from pwdlib.hashers.argon2 import Argon2Hasher
 
 from clients.security import USER
-from experiments.brokers import Broker
+from experiments.brokers import Broker, Setup
 from experiments.credentials import OPEN, Protection
+from experiments.errors import BadInputError
 
 # A random password of 32 bytes needs no slow hash, and every connection would wait for it.
 _HASHES = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=8, parallelism=1),))
@@ -26,9 +27,7 @@ class Amqtt(Broker):
     """asyncio sets TCP_NODELAY on every connection, so it cannot replay Nagle."""
 
     kind = "amqtt"
-    tcp = ("nodelay",)
     version_command = "python3 -c \"import amqtt; print('amqtt', amqtt.__version__)\""
-    suffix = ".yaml"
 
     def available_on_host(self) -> bool:
         """It is among our own requirements, whose programs stand beside the interpreter."""
@@ -37,6 +36,16 @@ class Amqtt(Broker):
     def missing_on_host(self) -> str:
         """It comes with our packages, so these are not whole."""
         return f"{_PROGRAM} is not there; remove .venv and run make again, or install mosquitto"
+
+    def check_host(self, setup: Setup) -> None:
+        """It has Nagle's algorithm off, and forgets."""
+        super().check_host(setup)
+        if setup.tcp == "nagle":
+            why = "aMQTT always switches Nagle off; install mosquitto, or PLACEMENT=docker"
+            raise BadInputError("TCP", setup.tcp, why)
+        if setup.stores:
+            why = "aMQTT keeps none of clients without a password; install mosquitto, or say PLACEMENT=docker"
+            raise BadInputError("SESSION", "persistent", why)
 
     def host_command(
         self,

@@ -8,7 +8,5 @@ class HiveMQ(Broker):
     """Embedded by our own few lines, which let clients in; in memory. It switches Nagle's algorithm off itself."""
 
     kind = "hivemq"
-    tcp = ("nodelay",)
     version_command = "ls /broker/lib | sed -n 's/hivemq-community-edition-embedded-\\(.*\\).jar/hivemq \\1/p'"
-    suffix = ".xml"
     memory, tasks, writes = "1500m", 512, True

@@ -10,4 +10,3 @@ class Mosca(Broker):
     kind = "mosca"
     delivers = (0, 1, 1)
     version_command = "node -p \"'mosca ' + require('/broker/node_modules/mosca/package.json').version\""
-    suffix = ".json"

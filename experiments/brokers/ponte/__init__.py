@@ -10,4 +10,3 @@ class Ponte(Broker):
     kind = "ponte"
     delivers = (0, 1, 1)
     version_command = "node -p \"'ponte ' + require('/broker/node_modules/ponte/package.json').version\""
-    suffix = ".json"
