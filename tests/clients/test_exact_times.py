@@ -228,7 +228,8 @@ def test_a_pi_that_left_nothing_is_told_as_such_soon(loop: Loop) -> None:
 
 
 def test_a_broker_that_drops_the_first_connections_is_still_starting(loop: Loop) -> None:
-    subscribe, dropped = loop.transport.subscribe, []
+    subscribe = loop.transport.subscribe
+    dropped: list[str] = []
 
     def subscribed(topic: str, qos: int, *, timeout_s: float) -> int:
         if len(dropped) < 2:
