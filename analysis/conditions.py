@@ -8,12 +8,14 @@ from analysis.bundle import Bundle, Cell
 
 
 def of_cells(cells: Sequence[Cell]) -> list[str]:
-    """Board, contention, QoS and knobs; where the cells differ, every value."""
+    """Board, contention, QoS and knobs, and a broker that is not the usual; where the cells differ, every value."""
     words = [
         f"board {_each(cell.board for cell in cells)}",
         f"contention {_each(cell.contention or 'none' for cell in cells)}",
         f"QoS {_each(str(cell.qos) for cell in cells)}",
     ]
+    brokers = _each(cell.broker or "mosquitto" for cell in cells)
+    words += [f"broker {brokers}"] if brokers != "mosquitto" else []
     sessions = _each(cell.session for cell in cells)
     words += [f"session {sessions}"] if sessions != "clean" else []
     words += [f"fault {_each(cell.fault or 'none' for cell in cells)}"] if any(cell.fault for cell in cells) else []

@@ -89,7 +89,11 @@ def table(bundle: Bundle, summaries: Sequence[CellSummary], recoveries: Sequence
 def conditions_of(bundle: Bundle) -> list[str]:
     """What was run and on what, in two lines, and what must be said of it."""
     lines = [" · ".join(conditions.of_cells(bundle.cells)), " · ".join(conditions.of_run(bundle))]
-    left_out = [f"arm {entry['arm']} was left out: {entry['reason']}" for entry in bundle.plan.get("left_out", [])]
+    arms = {cell.arm for cell in bundle.cells}
+    left_out = [
+        f"arm {entry['arm']} was left out{' in part' if entry['arm'] in arms else ''}: {entry['reason']}"
+        for entry in bundle.plan.get("left_out", [])
+    ]
     return [*lines, *conditions.notices(bundle), *left_out]
 
 
