@@ -319,6 +319,8 @@ def run_bench(swaps: Swaps = None) -> None:
     settings = variables.Settings.parse(given)
     for name in sorted(set(given) - {*bench.SWAPS, *variables.IMAGES}):
         raise BadInputError(name, given[name], f"bench has a fixed schedule; it takes only {' and '.join(bench.SWAPS)}")
+    if settings.broker:
+        brokers.parse(settings.broker)  # one at a time
     placement, notice = _placement(settings)
     console = Console(highlight=False)
     with lock.alone():

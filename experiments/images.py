@@ -110,7 +110,7 @@ def ensure(client: docker.DockerClient, kinds: Iterable[Broker] = ()) -> Images:
     """
     kinds = list(kinds) or [brokers.parse("mosquitto")]
     base = _base(client)
-    broker = _broker(client, base)
+    broker = _broker(client, base, tell=any(kind.image == BROKER for kind in kinds))
     environment = engine.environment() | {
         "CA_BUNDLE": os.environ.get("SSL_CERT_FILE", "/dev/null"),
         "BASE_IMAGE": base.argument, "BROKER_IMAGE": broker.argument, "BROKER_CONFIGURATIONS": _configurations(),
@@ -136,14 +136,15 @@ def _base(client: docker.DockerClient) -> Base:
     return Base(BASE, BASE, "debian")
 
 
-def _broker(client: docker.DockerClient, base: Base) -> Base:
+def _broker(client: docker.DockerClient, base: Base, *, tell: bool = True) -> Base:
     wanted = os.environ.get("BROKER_IMAGE", PUBLISHED_BROKER)
     published = obtain(client, wanted) if wanted != DEBIAN_BROKER else None
     if published:
         return Base(published.pinned, wanted, "registry" if published.digest else "this host", published.digest)
     if wanted != DEBIAN_BROKER:
         _require_default("BROKER_IMAGE", wanted, PUBLISHED_BROKER)
-        print(f"testbed: no registry gives {wanted}; the broker is Mosquitto from Debian packages instead", flush=True)
+        if tell:
+            print(f"testbed: no registry gives {wanted}; Mosquitto is from Debian packages instead", flush=True)
     return Base(DEBIAN_BROKER, base.reference, "debian", base.digest)
 
 
