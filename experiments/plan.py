@@ -325,7 +325,7 @@ def _contention(scenario: Scenario, settings: Settings) -> Contention | None:
         raise BadInputError("FLOOD", level, f"the contention here is {name}; say CONTENTION=flood as well")
     if level == MqttStresser.kind:
         return contentions.parse(level)
-    return contentions.parse(name, level or ("published" if name == "flood" else ""))
+    return contentions.parse(f"flood:{level or 'published'}" if name == "flood" else name)
 
 
 def _knobs(scenario: Scenario, settings: Settings) -> Knobs:

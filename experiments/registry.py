@@ -5,9 +5,40 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from experiments.errors import BadInputError
 
 Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kind and its argument, as users write them: `KIND` or `KIND:ARGUMENT`."""
+
+    argument: str = ""
+    kind: ClassVar[str]
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.argument}" if self.argument else self.kind
+
+    def check(self) -> None:
+        """Raise BadInputError where the argument is not allowed."""
+
+
+Chosen = TypeVar("Chosen", bound=Choice)
+
+
+def read(variable: str, text: str, kinds: Mapping[str, type[Chosen]], allowed: str) -> Chosen:
+    """Read the value of a variable; raise BadInputError, with `allowed` where there is no such kind."""
+    kind, _, argument = text.partition(":")
+    if kind not in kinds:
+        raise BadInputError(variable, text, allowed)
+    chosen = kinds[kind](argument)
+    chosen.check()
+    return chosen
 
 
 class Registry(Generic[Kind]):

@@ -106,7 +106,6 @@ def _cell(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) -> 
     """Rebuild a cell through the parsers of the command line."""
     placement = cell.placement or facts.placement
     variables.VARIABLES["PLACEMENT"].parse("PLACEMENT", placement)
-    kind, _, level = (cell.contention or "none").partition(":")
     protected = {fields.get(Password.field, "none") for name, fields in cell.knobs.items() if name in SECURED}
     if len(protected) > 1:
         raise BadInputError("SECURITY", ", ".join(sorted(protected)), "all services have the same")
@@ -116,7 +115,7 @@ def _cell(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) -> 
     conditions = Conditions(
         boards.parse(_device(cell, named.get("DEVICE"))),
         tcp,
-        contentions.parse(kind, level),
+        contentions.parse(cell.contention or "none"),
         knobs.frozen({service: chosen for service, chosen in asked.items() if chosen}),
         brokers.parse(cell.broker or _broker_before(facts) or brokers.usual(placement)).kind,
         _fault(cell, named.get("FAULT")),

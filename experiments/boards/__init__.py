@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from experiments.errors import BadInputError
-from experiments.registry import Registry
+from experiments.registry import Choice, Registry, read
 
 StartBoard = Callable[[list[str]], str]
 """Starts the board's program on the host, waits for its line `ready PATH`, returns PATH."""
@@ -17,19 +17,14 @@ REGISTRY: Registry[type[Board]] = Registry(__name__)
 
 
 @dataclass(frozen=True)
-class Board:
+class Board(Choice):
     """A kind of board; subclasses say how each placement gets it."""
 
-    argument: str = ""
-    kind: ClassVar[str]
     serves: ClassVar[bool] = True
     """Does the stand run a program for it?"""
 
     def __init_subclass__(cls) -> None:
         REGISTRY.add(cls.kind, cls)
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.argument}" if self.argument else self.kind
 
     def check(self) -> None:
         """Raise BadInputError where the argument does not fit this kind."""
@@ -47,10 +42,5 @@ class Board:
 
 def parse(text: str) -> Board:
     """Read `kind[:argument]`; raise BadInputError."""
-    kind, _, argument = text.partition(":")
     kinds = REGISTRY.all()
-    if kind not in kinds:
-        raise BadInputError("DEVICE", text, f"allowed are {', '.join(kinds)} (usb as usb:/dev/ttyUSB0)")
-    board = kinds[kind](argument)
-    board.check()
-    return board
+    return read("DEVICE", text, kinds, f"allowed are {', '.join(kinds)} (usb as usb:/dev/ttyUSB0)")

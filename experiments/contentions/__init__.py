@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from experiments.errors import BadInputError
-from experiments.registry import Registry
+from experiments.registry import Choice, Registry, read
 
 REGISTRY: Registry[type[Contention]] = Registry(__name__)
 
@@ -46,11 +46,9 @@ class Achieved:
 
 
 @dataclass(frozen=True)
-class Contention:
-    """A kind of contention; subclasses are small."""
+class Contention(Choice):
+    """A kind of contention, and how hard it disturbs; subclasses are small."""
 
-    level: str = ""
-    kind: ClassVar[str]
     service: ClassVar[str]
     image: ClassVar[str | None] = None
     """A public image to run instead of our own."""
@@ -61,11 +59,10 @@ class Contention:
         if "kind" in cls.__dict__:
             REGISTRY.add(cls.kind, cls)
 
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.level}" if self.level else self.kind
-
     def check(self) -> None:
-        """Raise BadInputError where the level is not allowed."""
+        """Most have but one level."""
+        if self.argument:
+            raise BadInputError("CONTENTION", str(self), f"{self.kind} takes no level; say CONTENTION={self.kind}")
 
     def arguments(self) -> list[str]:
         """The command line of its service."""
@@ -90,17 +87,11 @@ class Contention:
 
     def record(self, achieved: Achieved, asked: dict[str, Any] | None) -> dict[str, Any]:
         """Return `contention` in the bundle's repetition."""
-        facts = {"kind": self.kind, "level": self.level or None, "cpu_seconds": round(achieved.cpu_s, 3)}
+        facts = {"kind": self.kind, "level": self.argument or None, "cpu_seconds": round(achieved.cpu_s, 3)}
         return facts | {"processes": achieved.processes, "asked": asked} | achieved.told
 
 
-def parse(name: str, level: str = "") -> Contention | None:
-    """Read a contention's name; `none` gives None. Raises BadInputError."""
-    if name == "none":
-        return None
+def parse(text: str) -> Contention | None:
+    """Read `KIND[:LEVEL]`; `none` gives None. Raises BadInputError."""
     kinds = REGISTRY.all()
-    if name not in kinds:
-        raise BadInputError("CONTENTION", name, f"allowed are none, {', '.join(kinds)}")
-    contention = kinds[name](level)
-    contention.check()
-    return contention
+    return None if text == "none" else read("CONTENTION", text, kinds, f"allowed are none, {', '.join(kinds)}")

@@ -38,12 +38,12 @@ class Flood(Contention):
 
     def check(self) -> None:
         """`published` is the default, and too weak to be seen on most hosts."""
-        if self.level in ("", "published", "saturate"):
+        if self.argument in ("", "published", "saturate"):
             return
-        percent = re.fullmatch(r"([0-9]{1,3})%", self.level)
+        percent = re.fullmatch(r"([0-9]{1,3})%", self.argument)
         if not percent or not 1 <= int(percent[1]) <= 100:
             raise BadInputError(
-                "FLOOD", self.level, "allowed are published, saturate, mqtt-stresser, or a percentage such as 50%"
+                "FLOOD", self.argument, "allowed are published, saturate, mqtt-stresser, or a percentage such as 50%"
             )
 
     def arguments(self) -> list[str]:
@@ -56,16 +56,16 @@ class Flood(Contention):
 
     def needs_capacity(self) -> bool:
         """A percentage is of something."""
-        return self.level.endswith("%")
+        return self.argument.endswith("%")
 
     def job(self, run: str, capacity: float | None) -> dict[str, Any] | None:
         """Return the job of this level."""
-        if self.level == "saturate":
+        if self.argument == "saturate":
             return {"run": run, **_CALIBRATED, "saturate": True}
         if not self.needs_capacity():
             return {"run": run, **PUBLISHED}
         assert capacity is not None
-        return {"run": run, **_CALIBRATED, "rate": round(capacity * int(self.level[:-1]) / 100, 1)}
+        return {"run": run, **_CALIBRATED, "rate": round(capacity * int(self.argument[:-1]) / 100, 1)}
 
     def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
         """Every client connected, the rate reached, and the flooder at work all the time, by its own account."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from experiments.errors import BadInputError
-from experiments.registry import Registry
+from experiments.registry import Choice, Registry, read
 
 SERVICES = ("broker", "control-loop", "pi", "board", "stressor", "flooder")
 
@@ -33,11 +33,9 @@ class Service:
 
 
 @dataclass(frozen=True)
-class Knob:
+class Knob(Choice):
     """A kind of knob with its value; subclasses are small."""
 
-    argument: str = ""
-    kind: ClassVar[str]
     field: ClassVar[str]
     """What of the kernel's state it sets; also its name in proofs."""
     containers_only: ClassVar[bool] = False
@@ -49,12 +47,6 @@ class Knob:
     def __init_subclass__(cls) -> None:
         if "kind" in cls.__dict__:
             REGISTRY.add(cls.kind, cls)
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.argument}" if self.argument else self.kind
-
-    def check(self) -> None:
-        """Raise BadInputError where the argument is not allowed."""
 
     def compose(self) -> dict[str, Any]:
         """What the service's entry in the Compose file gets before its container is created."""
@@ -118,17 +110,9 @@ def parse(text: str) -> dict[str, tuple[Knob, ...]]:
 
 def one(text: str) -> Knob:
     """Read one knob, `kind[:value]`; raise BadInputError."""
-    kind, _, argument = text.partition(":")
     kinds = REGISTRY.all()
-    if kind not in kinds:
-        raise BadInputError(
-            "PRIORITY", text,
-            f"allowed are {', '.join(name for name in kinds if kinds[name].variable == 'PRIORITY')} "
-            "(e.g. fifo:90, nice:-10, cpus:0, quota:0.5)",
-        )  # fmt: skip
-    knob = kinds[kind](argument)
-    knob.check()
-    return knob
+    names = ", ".join(name for name in kinds if kinds[name].variable == "PRIORITY")
+    return read("PRIORITY", text, kinds, f"allowed are {names} (e.g. fifo:90, nice:-10, cpus:0, quota:0.5)")
 
 
 def fields() -> dict[str, type[Knob]]:

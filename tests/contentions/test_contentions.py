@@ -22,7 +22,7 @@ BAD_LEVELS = ["0%", "101%", "50", "%", "-5%", "5.5%", "hard", "published "]
 
 
 def contention(name: str, level: str = "") -> Contention:
-    found = contentions.parse(name, level)
+    found = contentions.parse(f"{name}:{level}" if level else name)
     assert found is not None
     return found
 
@@ -58,7 +58,7 @@ def test_a_bad_level_is_refused_with_those_there_are(level: str) -> None:
     with pytest.raises(
         BadInputError, match="allowed are published, saturate, mqtt-stresser, or a percentage such as 50%"
     ) as caught:
-        contentions.parse("flood", level)
+        contentions.parse(f"flood:{level}")
     assert str(caught.value).startswith(f"FLOOD={level}: ")
 
 

@@ -45,7 +45,7 @@ def stand(flooder: Flooder) -> OneService:
 
 
 def contention(name: str, level: str = "") -> Contention:
-    found = contentions.parse(name, level)
+    found = contentions.parse(f"{name}:{level}" if level else name)
     assert found is not None
     return found
 

@@ -15,6 +15,7 @@ import pytest
 from stand import Client, RunningBroker
 
 from experiments import boards, brokers, host
+from experiments.brokers import Setup
 from experiments.errors import BadInputError
 from experiments.registry import Registry
 
@@ -73,7 +74,12 @@ def test_a_board_that_does_not_exist_is_refused() -> None:
         boards.parse("esp32")
 
 
-@pytest.mark.parametrize("kind", sorted(brokers.REGISTRY.all()))
+ON_HOSTS = [
+    kind for kind, made in brokers.REGISTRY.all().items() if made.host_command is not brokers.Broker.host_command
+]
+
+
+@pytest.mark.parametrize("kind", ON_HOSTS)
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_every_broker_of_this_host_serves_on_loopback(kind: str, qos: int, tmp_path: Path) -> None:
     broker = brokers.parse(kind)
@@ -97,6 +103,39 @@ def test_mosquitto_gets_the_tcp_option_and_listens_on_loopback_only(tmp_path: Pa
     configuration = Path(command[-1]).read_text()
     assert said in configuration
     assert "listener 4711 127.0.0.1\n" in configuration
+
+
+def test_a_broker_without_a_program_for_this_host_says_where_it_runs() -> None:
+    assert set(ON_HOSTS) == {"mosquitto", "amqtt"}
+    with pytest.raises(BadInputError, match="BROKER=mochi: it runs in containers only; say PLACEMENT=docker"):
+        brokers.parse("mochi").check_host(Setup())
+
+
+@pytest.mark.parametrize("kind", sorted(brokers.REGISTRY.all()))
+def test_a_broker_in_a_container_names_its_configuration_on_its_command_line_and_holds_no_secret(kind: str) -> None:
+    broker = brokers.parse(kind)
+    assert "nodelay" in broker.tcp
+    for tcp in broker.tcp:
+        wish, file = broker.compose(Setup(tcp)), broker.file(Setup(tcp))
+        assert file in wish["command"]
+        assert broker.configuration(Setup(tcp)).strip()
+        assert (broker.folder / Path(file).name).exists()
+    for setup, variable in ((Setup(security="tls"), "SECURITY"), (Setup(stores=True), "SESSION")):
+        if kind == "mosquitto":
+            broker.check_container(setup)
+            continue
+        with pytest.raises(BadInputError, match=f"{variable}=.*; BROKER=mosquitto is"):
+            broker.check_container(setup)
+
+
+@pytest.mark.parametrize(("kind", "able"), [("mosquitto", {0, 1, 2}), ("rabbitmq", {0, 1}), ("apollo", {0})])
+def test_a_qos_that_a_broker_delivers_otherwise_is_refused(kind: str, able: set[int]) -> None:
+    for qos in range(3):
+        if qos in able:
+            brokers.parse(kind).check_qos(qos)
+            continue
+        with pytest.raises(BadInputError, match=f"QOS={qos}: {kind} delivers that at {max(able)}; it can "):
+            brokers.parse(kind).check_qos(qos)
 
 
 def test_a_machine_without_mosquitto_gets_amqtt(monkeypatch: pytest.MonkeyPatch) -> None:

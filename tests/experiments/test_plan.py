@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import cli
 from experiments.errors import BadInputError
 from experiments.plan import OF_THE_WHOLE_RUN, Plan, of_scenario, of_study
 from experiments.scenarios import SCENARIOS
@@ -159,3 +160,40 @@ def test_a_recovery_is_asserted_only_where_something_breaks_and_often_enough() -
 def test_a_study_of_two_placements_says_what_else_differs() -> None:
     assert "in place of loopback" in of_study("docker", {}, "0123abcd").record()["note"]
     assert "note" not in of_study("priority", {}, "0123abcd").record()
+
+
+def test_several_brokers_are_arms_interleaved_and_one_alone_is_none() -> None:
+    swept = plan(Settings(broker="mosquitto,mochi", intervals=(20,), qos=(0, 1)))
+    assert [(cell.arm, cell.conditions.broker, cell.qos) for cell in swept.cells] == [
+        ("mosquitto", "mosquitto", 0), ("mosquitto", "mosquitto", 1), ("mochi", "mochi", 0), ("mochi", "mochi", 1),
+    ]  # fmt: skip
+    assert {(cell.arm, cell.conditions.broker) for cell in plan(Settings(broker="mochi")).cells} == {("", "mochi")}
+
+
+def test_brokers_are_swept_within_the_arms_of_a_study() -> None:
+    given_ = {"BROKER": "mosquitto,mochi", "QOS": "0"}
+    arms = dict.fromkeys(cell.arm for cell in of_study("qos", given_, "0123abcd").cells)
+    assert list(arms) == ["nodelay, mosquitto", "nodelay, mochi", "nagle, mosquitto", "nagle, mochi"]
+
+
+def test_the_study_of_brokers_puts_each_to_both_scenarios_beside_mosquitto() -> None:
+    cells = of_study("brokers", {}, "0123abcd").cells
+    assert cells[0].arm == "mosquitto"
+    assert {(cell.arm, cell.scenario) for cell in cells} == {
+        (kind, scenario) for kind in STUDIES["brokers"].arms for scenario in ("1", "5")
+    }
+    assert all(cell.arm == cell.conditions.broker for cell in cells)
+
+
+def test_of_several_brokers_what_one_cannot_do_is_left_out_and_said() -> None:
+    def possible(brokers: str, *qos: int) -> Plan:
+        settings = Settings(broker=brokers, device="none", qos=qos, intervals=(20,))
+        return cli._possible(of_scenario("1", settings, "0123abcd", "host"))
+
+    kept = possible("amqtt,mochi", 0, 2)
+    assert [(cell.arm, cell.qos) for cell in kept.cells] == [("amqtt", 0), ("amqtt", 2)]
+    reason = "BROKER=mochi: it runs in containers only; say PLACEMENT=docker"
+    assert kept.left_out == (("mochi", reason),)
+    assert cli._notices(kept, None) == [f"left out: arm mochi: {reason}"]
+    with pytest.raises(BadInputError, match="BROKER=mochi: it runs in containers only"):
+        possible("rabbitmq,mochi", 0)
