@@ -39,6 +39,8 @@ def bring_up_to_date(
     remembered, which = _remembered(), ",".join(sorted(builds))
     if remembered.get(which) == _state(client, inputs, builds):
         return
+    if missing := [reference for reference in builds if _id(client, reference) is None]:
+        print(f"testbed: building {', '.join(missing)} (once; a minute or two each)", flush=True)
     run([*_COMPOSE, "build", "--quiet"], environment, document)
     with contextlib.suppress(OSError):  # another user's checkout: built again next time
         _REMEMBERED.parent.mkdir(exist_ok=True)

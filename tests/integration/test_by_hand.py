@@ -116,7 +116,7 @@ def test_the_override_needs_nothing_of_a_published_brokers_image(tmp_path: Path)
     docker("build", "--quiet", "--tag", base, str(tmp_path))
     found = images.ensure(engine.connect()).base.argument
     arguments = ("--build-arg", f"BROKER_IMAGE={base}", "--build-arg", f"BASE_IMAGE={found}")
-    file = str(ROOT / "compose" / "broker" / "Dockerfile")
+    file = str(ROOT / "experiments" / "brokers" / "mosquitto" / "Dockerfile")
     try:
         docker("build", "--quiet", "--tag", ours, *arguments, "--target", "priority", "--file", file, str(ROOT))
         run = ["docker", "run", "--rm", "--network", "none", "--entrypoint", "/usr/local/bin/first", ours]

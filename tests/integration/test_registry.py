@@ -14,7 +14,7 @@ import docker
 import pytest
 from stand import eventually
 
-from experiments import engine, images, published
+from experiments import brokers, engine, images, published
 from experiments.errors import BadInputError
 
 REGISTRY = shutil.which("docker-registry")
@@ -135,6 +135,7 @@ def test_a_broker_of_an_older_bundle_gets_the_present_configurations(client: doc
     bare = str(client.images.get(built.base.argument).id)
     layered = images.with_configurations(client, bare)
     said = client.containers.run(layered, ["/mosquitto/config"], entrypoint="ls", remove=True, network_mode="none")
-    assert said.decode().split() == sorted(file.name for file in (images.ROOT / "compose" / "broker").glob("*.conf"))
+    ours = brokers.parse("mosquitto").folder.glob("*.conf")
+    assert said.decode().split() == sorted(file.name for file in ours)
     client.images.remove(f"{images.BROKER}:pinned")
     client.images.remove(f"{images.BROKER}-base:pinned")
