@@ -49,8 +49,7 @@ LABEL = "testbed.image"
 def repositories() -> dict[str, frozenset[str]]:
     """Return, by service, the repositories whose images a replay may run; the observer's is always the current one."""
     ours = {service: frozenset({name}) for service, name in _OURS.items() if service != "observer"}
-    kinds = (kind() for kind in brokers.REGISTRY.all().values())
-    ours |= {broker.image_of: frozenset({broker.image}) for broker in kinds if broker.contained}
+    ours |= {broker.image_of: frozenset({broker.image}) for broker in brokers.contained()}
     # Before our configurations were in it, the broker's image was the published one, or Debian's under this name.
     return ours | {"broker": frozenset({BROKER, PUBLISHED_BROKER.rpartition(":")[0], "testbed/mosquitto"})}
 
@@ -189,8 +188,7 @@ def export_firmware(client: docker.DockerClient) -> Path:
 
 def _version_commands() -> dict[str, str]:
     """By service, what prints the version of the program in its image."""
-    kinds = (kind() for kind in brokers.REGISTRY.all().values())
-    return _VERSIONS | {broker.image_of: broker.version_command for broker in kinds if broker.contained}
+    return _VERSIONS | {broker.image_of: broker.version_command for broker in brokers.contained()}
 
 
 def _contents(client: docker.DockerClient, service: str, image: str) -> dict[str, Any]:

@@ -161,6 +161,11 @@ def parse(text: str) -> Broker:
     return kinds[text]()
 
 
+def contained() -> list[Broker]:
+    """One of each kind that there is an image of."""
+    return [broker for broker in (kind() for kind in REGISTRY.all().values()) if broker.contained]
+
+
 def several(text: str) -> list[str]:
     """Read one broker's name, or several parted by commas; raise BadInputError."""
     kinds = [parse(each.strip()).kind for each in text.split(",")]
