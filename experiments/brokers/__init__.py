@@ -39,6 +39,8 @@ class Broker:
     """The QoS at which it hands on what was published with QoS 0, 1 and 2; what it cannot is refused beforehand."""
     version_command: ClassVar[str]
     """What prints its version in its container, in the first line."""
+    shared_dockerfile: ClassVar[str | None] = None
+    """Of brokers built alike, the file in this package that builds each from its folder, its argument KIND."""
     store: ClassVar[str | None] = None
     """Where its container keeps sessions over its own end; None: it is not prepared to."""
     memory: ClassVar[str] = "512m"
@@ -57,9 +59,15 @@ class Broker:
         return Path(inspect.getfile(type(self))).parent
 
     @property
+    def dockerfile(self) -> Path:
+        """What builds its image."""
+        shared = self.shared_dockerfile
+        return Path(__file__).with_name(shared) if shared else self.folder / "Dockerfile"
+
+    @property
     def contained(self) -> bool:
         """Whether there is an image of it."""
-        return (self.folder / "Dockerfile").exists()
+        return self.dockerfile.exists()
 
     @property
     def tcp(self) -> dict[str, Path]:
@@ -81,8 +89,9 @@ class Broker:
         service = {
             "image": self.image, "profiles": [self.image_of],
             "build": {
-                "context": ".", "dockerfile": str((self.folder / "Dockerfile").relative_to(ROOT)),
-                "labels": {"testbed.image": self.image}, "args": {"BASE_IMAGE": base}, "secrets": ["ca"],
+                "context": ".", "dockerfile": str(self.dockerfile.relative_to(ROOT)),
+                "labels": {"testbed.image": self.image}, "args": {"BASE_IMAGE": base, "KIND": self.kind},
+                "secrets": ["ca"],
             },
         }  # fmt: skip
         return {self.image_of: service}

@@ -8,4 +8,5 @@ class Aedes(Broker):
     """Embedded by our own few lines on Node.js."""
 
     kind = "aedes"
+    shared_dockerfile = "node.Dockerfile"
     version_command = "node -p \"'aedes ' + require('/broker/node_modules/aedes/package.json').version\""

@@ -8,5 +8,6 @@ class Mosca(Broker):
     """Embedded by our own few lines on Node.js; it hands on at most at QoS 1."""
 
     kind = "mosca"
+    shared_dockerfile = "node.Dockerfile"
     delivers = (0, 1, 1)
     version_command = "node -p \"'mosca ' + require('/broker/node_modules/mosca/package.json').version\""

@@ -8,5 +8,6 @@ class Ponte(Broker):
     """Embedded by our own few lines on Node.js; its MQTT is Mosca, which hands on at most at QoS 1."""
 
     kind = "ponte"
+    shared_dockerfile = "node.Dockerfile"
     delivers = (0, 1, 1)
     version_command = "node -p \"'ponte ' + require('/broker/node_modules/ponte/package.json').version\""
