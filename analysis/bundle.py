@@ -6,7 +6,7 @@ bundle.json may hold; here it becomes the records that statistics start from.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,12 +23,7 @@ from schema import bounds, reading
 from schema.reading import REMEDY, UnreadableError
 from schema.text import printable
 
-SCHEMA_VERSION = schema.bundle.VERSION
-
 Document = dict[str, Any]
-
-UPGRADES: Mapping[int, Callable[[Document, pl.LazyFrame], tuple[Document, pl.LazyFrame]]] = {}
-"""From each earlier schema version to the one after it: (bundle.json, samples) → the same, one version later."""
 
 SAMPLE_COLUMNS: Mapping[str, pl.DataType] = {
     "scenario": pl.String(),
@@ -192,7 +187,7 @@ def read(folder: Path) -> Bundle:
     """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""
     try:
         document = reading.document(folder)
-        document, samples = _upgrade(folder, document, _scan_samples(folder))
+        samples = _scan_samples(folder)
         checked = reading.checked(folder / "bundle.json", document)
     except UnreadableError as error:
         raise BundleError(str(error)) from error
@@ -249,17 +244,6 @@ def _scan_samples(folder: Path) -> pl.LazyFrame:
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BundleError(f"{path}: cut or damaged ({first_line(error)}); {REMEDY}") from error
     return samples
-
-
-def _upgrade(folder: Path, document: Document, samples: pl.LazyFrame) -> tuple[Document, pl.LazyFrame]:
-    path = folder / "bundle.json"
-    version = document["schema_version"]
-    while version < SCHEMA_VERSION:
-        if version not in UPGRADES:
-            raise BundleError(f"{path}: schema_version {version} is unknown; known are up to {SCHEMA_VERSION}")
-        document, samples = UPGRADES[version](document, samples)
-        version += 1
-    return document | {"schema_version": version}, samples
 
 
 def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan) -> Cell:

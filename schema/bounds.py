@@ -31,6 +31,15 @@ VALIDITIES = ("valid", "noisy", "refused", "interrupted")
 NAME = r"[A-Za-z0-9][A-Za-z0-9 ._+:@-]{0,79}"
 """Of runs, scenarios, services and knobs: what is safe in a file's name, too."""
 
+COLUMN = r"[a-z][a-z0-9_]{0,39}"
+"""Of axes and of columns of samples."""
+SYMBOL = r"[A-Za-z][A-Za-z0-9_]{0,19}"
+"""Of metrics."""
+SAMPLE_COLUMNS = (
+    "scenario", "arm", "repetition", "sequence", "warmup", "intended_ns", "sent_ns", "received_ns", "status", "cause",
+)  # fmt: skip
+"""What samples of every family have, beside its axes and the columns of its metrics."""
+
 IMAGE_ID = r"sha256:[0-9a-f]{64}"
 LINE_LENGTH = 4096
 TEXT_LENGTH = 100_000

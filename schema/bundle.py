@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bundle.json, schema version 1: every field that a program of ours takes from one; docs/bundle.md explains them.
+"""bundle.json, schema version 2: every field that a program of ours takes from one; docs/bundle.md explains them.
 
 Fields that are not here are tolerated and not looked at; one that is here is what it says, or the bundle is refused.
 One that has a default may be absent, as in bundles made before there was such a field.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from schema import bounds
 from schema.bounds import Range
 
-VERSION = 1
+VERSION = 2
 
 
 def _check(allowed: str, holds: Any) -> BeforeValidator:
@@ -53,6 +53,10 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= bounds.TEXT_LENGTH
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(bounds.NAME, value) is not None
+
+
 def _is_margin(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value <= 1000
 
@@ -60,6 +64,12 @@ def _is_margin(value: Any) -> bool:
 def _is_part(value: Any, most: float = 1) -> bool:
     return type(value) in (int, float) and 0 < value <= most
 
+
+def _has_one_blank(value: Any) -> bool:
+    return _is_line(value) and value.count("{}") == 1 and not set(value.replace("{}", "")) & set("{}")
+
+
+_ONE_BLANK = "a line with {} once, where the value goes, and no other brace"
 
 Name = Annotated[str, _like(bounds.NAME, "a name of at most 80 letters, digits and . _ + : @ - or blanks")]
 Line = Annotated[str, _check(f"a line of at most {bounds.LINE_LENGTH} printable characters", _is_line)]
@@ -71,6 +81,7 @@ Number = Annotated[
 ]
 Flag = Annotated[bool, _check("true or false", lambda v: isinstance(v, bool))]
 Qos = Annotated[int, _whole(bounds.QOS)]
+Column = Annotated[str, _like(bounds.COLUMN, "a name of at most 40 small letters, digits and _")]
 Placement = Annotated[str, _one_of(bounds.PLACEMENTS)]
 Placements = Annotated[str, _one_of((*bounds.PLACEMENTS, "docker+host", "host+docker"))]
 ImageId = Annotated[str, _like(bounds.IMAGE_ID, "sha256: and 64 hexadecimal digits")]
@@ -80,14 +91,39 @@ class _Record(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
-class Cell(_Record):
-    """An entry of `plan.cells`."""
+class Axis(_Record):
+    """An entry of `axes`: what cells of the run's family are swept over; a field of each cell, a column of samples."""
+
+    name: Column
+    words: Annotated[str, _check(_ONE_BLANK, _has_one_blank)]
+    """Names a value in titles, e.g. `a cycle every {} ms`."""
+    short: Annotated[str, _check(_ONE_BLANK, _has_one_blank)]
+    """The same in tables and labels, e.g. `{} ms`."""
+
+
+class Metric(_Record):
+    """An entry of `metrics`: a latency that samples have in whole µs. The first is the round trip, received − sent."""
+
+    name: Annotated[str, _like(bounds.SYMBOL, "a letter and at most 19 letters, digits and _")]
+    column: Column
+    words: Line
+    """What it is: `from request to answer, at the control loop`."""
+    difference: Annotated[list[Line], Field(min_length=2, max_length=2)] | None = None
+    """It is the first of these metrics less the second, exactly."""
+    answered_only: Flag = False
+    """Only answered cycles have it, so that a loss says nothing of it; otherwise a lost cycle ranks last."""
+
+
+class Cell(BaseModel):
+    """An entry of `plan.cells`; of what a family adds to it, its axes are what is looked at."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
     cell: Count
     scenario: Name
     arm: Line
-    interval_ms: Annotated[int, _whole(bounds.INTERVAL_MS)]
-    qos: Qos
+    interval_ms: Annotated[int, _whole(bounds.INTERVAL_MS)] | None = None
+    qos: Qos | None = None
     qos_answer: Qos | None = None
     placement: Placement | None = None
     """None: the run's."""
@@ -96,13 +132,17 @@ class Cell(_Record):
     messages: Annotated[int, _whole(bounds.MESSAGES)] | None = None
     timeout_ms: Annotated[int, _whole(bounds.TIMEOUT_MS)] | None = None
     """None of either: the plan's."""
-    board: Name
+    board: Name | None = None
     device: Line | None = None
     contention: Line | None
     knobs: dict[Name, dict[Name, Line]]
     session: Annotated[str, _one_of(bounds.SESSIONS)] = "clean"
     fault: Line | None = None
     fault_at_ms: Annotated[int, _whole(bounds.FAULT_AT_MS)] | None = None
+
+    def on(self, axis: str) -> Any:
+        """Return its value on an axis: the field of that name, known to us or not; None without one."""
+        return (self.model_extra or {}).get(axis, self.__dict__.get(axis))
 
 
 class LeftOut(_Record):
@@ -303,6 +343,9 @@ class Bundle(_Record):
     command: Annotated[list[Line], Field(max_length=1000)]
     started_utc: Line
     ended_utc: Line | None = None
+    family: Name
+    axes: Annotated[list[Axis], Field(max_length=10)]
+    metrics: Annotated[list[Metric], Field(min_length=1, max_length=20)]
     git: Git | None
     placement: Placements
     notice: Words | None
@@ -314,3 +357,23 @@ class Bundle(_Record):
     floor: Floor | None = None
     looks: Annotated[list[Look], Field(max_length=100)] | None = None
     repetitions: Annotated[list[Repetition], Field(max_length=bounds.PLANNED[1])]
+
+    def objections(self) -> Iterator[str]:
+        """What is wrong between its fields, each with its place: a name taken twice, a cell without an axis."""
+        for place, names in (
+            ("axes", [*bounds.SAMPLE_COLUMNS, *(axis.name for axis in self.axes), *(m.column for m in self.metrics)]),
+            ("metrics", [metric.name for metric in self.metrics]),
+        ):
+            for name in sorted({name for name in names if names.count(name) > 1}):
+                yield f"{place}: {name!r} is taken twice"
+        for index, metric in enumerate(self.metrics):
+            others = {other.name for other in self.metrics[:index]}
+            for name in set(metric.difference or ()) - others:
+                yield f"metrics[{index}].difference: {name!r} is no metric before it"
+        for index, cell in enumerate(self.plan.cells):
+            for axis in self.axes:
+                value = cell.on(axis.name)
+                if value is None:
+                    yield f"plan.cells[{index}].{axis.name} is missing"
+                elif not (type(value) is int and value in range(bounds.COUNT[1])) and not _is_name(value):
+                    yield f"plan.cells[{index}].{axis.name} is {value!r}; allowed are whole numbers and names"

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from schema import bounds
 from schema.bundle import VERSION, Bundle
 from schema.text import shown
+from schema.upgrades import upgraded
 
 FILES = 1_000_000
 PARTS = ".parts"
@@ -98,7 +99,7 @@ def _require_sane(path: Path, value: Any) -> None:
 
 
 def document(folder: Path) -> dict[str, Any]:
-    """bundle.json of a folder that is all plain files, as an object of some schema version known here."""
+    """bundle.json of a folder that is all plain files, as an object of the present schema version."""
     require_plain(folder)
     path = folder / "bundle.json"
     if not path.exists():
@@ -116,17 +117,23 @@ def document(folder: Path) -> dict[str, Any]:
         )
     if (parts := sorted((folder / PARTS).glob("repetition-*.json"))) and value.get("ended_utc") is None:
         value["repetitions"] = [read_json(part) for part in parts]
-    return value
+    try:
+        return upgraded(value, VERSION)
+    except LookupError:
+        raise UnreadableError(f"{path}: schema_version {version} is unknown; known are up to {VERSION}") from None
 
 
 def checked(path: Path, value: dict[str, Any]) -> Bundle:
     """`value`, of the present schema version, as typed records; `path` is where it came from."""
     try:
-        return Bundle.model_validate(value)
+        bundle = Bundle.model_validate(value)
     except ValidationError as error:
         first, *others = error.errors(include_url=False)
         more = f" (and {len(others)} more)" if others else ""
         raise UnreadableError(f"{path}: {_explain(first)}{more}; see docs/bundle.md for the format") from None
+    for objection in bundle.objections():
+        raise UnreadableError(f"{path}: {objection}; see docs/bundle.md for the format")
+    return bundle
 
 
 def _explain(error: Any) -> str:

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an older schema version left unsaid, said as the present one says it: a function from each to the next."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Document = dict[str, Any]
+
+
+def _from_1(document: Document) -> Document:
+    """Version 1 knew but one family, so it named neither that nor its axes and metrics."""
+    axes = [
+        {"name": "interval_ms", "words": "a cycle every {} ms", "short": "{} ms"},
+        {"name": "qos", "words": "QoS {}", "short": "QoS {}"},
+    ]
+    metrics = [
+        {"name": "T", "column": "t_us", "words": "from request to answer, at the control loop"},
+        {"name": "R", "column": "r_us", "words": "the board's share, at the Pi", "answered_only": True},
+        {
+            "name": "O", "column": "o_us", "words": "network, broker and both clients", "difference": ["T", "R"],
+        },
+    ]  # fmt: skip
+    return document | {"family": "control", "axes": axes, "metrics": metrics}
+
+
+UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_1}
+
+
+def upgraded(document: Document, version: int) -> Document:
+    """Return the same as `version` says it; raise LookupError where its own version is unknown."""
+    while (own := document["schema_version"]) < version:
+        document = UPGRADES[own](document) | {"schema_version": own + 1}
+    return document
