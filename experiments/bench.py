@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plan
+from experiments import families, plan
 from experiments.noise import lateness
 from experiments.observation import Rows, observe
 from experiments.placements import Stand
@@ -24,6 +24,7 @@ from experiments.plan import Plan
 from experiments.samples import samples
 from experiments.variables import Settings
 
+FAMILY = families.named("control")
 SWAPS = ("PLACEMENT", "BROKER")
 """The variables that leave its schedule as it is."""
 ROUNDS = 5
@@ -57,10 +58,10 @@ def bench(stand: Stand, broker: str | None, placement: str, console: Console) ->
 
 def _repetition(stand: Stand, planned: Plan, repetition: int) -> tuple[Rows, float]:
     stand.up(planned.cells[0].conditions)
-    stand.fresh_broker()
+    stand.refresh()
     rows: Rows = []
     job = planned.job(planned.cells[0], repetition)
-    done = observe(stand.channel("control-loop"), job, rows, lambda _t_us: None)
+    done = observe(stand.channel(planned.family.driver), job, rows, lambda _t_us: None)
     return sorted(rows), 100 * done["cpu_s"] / done["elapsed_s"]
 
 

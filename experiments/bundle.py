@@ -14,23 +14,19 @@ import resource
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from experiments import path, tidy
+from experiments import tidy
 from experiments.errors import TestbedError
+from experiments.families import Columns, Family
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-SAMPLES = pa.schema([
-    ("scenario", pa.string()), ("arm", pa.string()), ("interval_ms", pa.int64()), ("qos", pa.int64()),
-    ("repetition", pa.int64()), ("sequence", pa.int64()), ("warmup", pa.bool_()),
-    ("intended_ns", pa.int64()), ("sent_ns", pa.int64()), ("received_ns", pa.int64()),
-    ("t_us", pa.int64()), ("r_us", pa.int64()), ("o_us", pa.int64()),
-    ("status", pa.string()), ("cause", pa.string()), ("board", pa.string()),
-])  # fmt: skip
+_KINDS = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 RESOURCES = pa.schema([
     ("t_ns", pa.int64()), ("order", pa.int64()), ("service", pa.string()),
@@ -39,15 +35,6 @@ RESOURCES = pa.schema([
         "psi_cpu_some_us", "steal_percent", "busy_percent", "tcp_retransmits", "sys_dropped",
     )),
 ])  # fmt: skip
-
-PATH = pa.schema([
-    ("scenario", pa.string()), ("arm", pa.string()), ("interval_ms", pa.int64()), ("qos", pa.int64()),
-    ("repetition", pa.int64()), ("sequence", pa.int64()), ("warmup", pa.bool_()),
-    *((name, pa.float64()) for name in path.PARTS), ("o_us", pa.int64()),
-])  # fmt: skip
-
-_TABLES = {"samples": SAMPLES, "resources": RESOURCES, "path": PATH}
-_CHECKED = ("bundle.json", *(f"{name}.parquet" for name in _TABLES))
 
 PARTS = ".parts"
 """Where a run that has not ended keeps a file a repetition: rewriting all earlier ones each time would be quadratic."""
@@ -64,10 +51,26 @@ def utc_now() -> str:
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
+def columns(family: Family[Any]) -> Columns:
+    """Return the columns of samples.parquet: what every family's have, with its axes, metrics and further columns."""
+    return {
+        "scenario": str, "arm": str, **{axis.name: axis.kind for axis in family.axes},
+        "repetition": int, "sequence": int, "warmup": bool, "intended_ns": int, "sent_ns": int, "received_ns": int,
+        **{metric.column: int for metric in family.metrics}, "status": str, "cause": str, **family.columns,
+    }  # fmt: skip
+
+
+def typed(columns: Columns) -> pa.Schema:
+    """Return the form of a table with these columns."""
+    return pa.schema([(name, _KINDS[kind]) for name, kind in columns.items()])
+
+
 class BundleWriter:
     """One run's folder. `facts` is bundle.json; change it, then `save`."""
 
-    def __init__(self, results: Path, name: str, facts: dict[str, Any]) -> None:
+    def __init__(self, results: Path, name: str, family: Family[Any], facts: dict[str, Any]) -> None:
+        tables = {"samples": columns(family), **family.tables}
+        self._tables = {"resources": RESOURCES} | {table: typed(kinds) for table, kinds in tables.items()}
         stamp = dt.datetime.now(dt.UTC).strftime("%Y%m%dT%H%M%SZ")
         self.folder = _create(results, f"{stamp}-{name}")
         self.facts: dict[str, Any] = {
@@ -100,13 +103,15 @@ class BundleWriter:
         entry: dict[str, Any],
         samples: list[dict[str, Any]],
         resources: Sequence[dict[str, Any]] = (),
-        path: Sequence[dict[str, Any]] = (),
+        further: Mapping[str, Sequence[dict[str, Any]]] = MappingProxyType({}),
     ) -> None:
         """Append one repetition and what was measured in it; all is on disk when this returns.
 
+        `further` has rows of the family's further tables.
+
         Raises OSError where the disk is full: the repetition is then in half of the room kept for the end, if it fits.
         """
-        tables = {"samples": samples, "path": path, "resources": [row | {"order": entry["order"]} for row in resources]}
+        tables = {"samples": samples, "resources": [row | {"order": entry["order"]} for row in resources], **further}
         try:
             self._add(entry, tables)
         except OSError:
@@ -120,7 +125,7 @@ class BundleWriter:
         if not repetitions or repetitions[-1] is not entry:
             for name, rows in tables.items():
                 if rows or name == "samples":
-                    table = pa.Table.from_pylist(rows, _TABLES[name])
+                    table = pa.Table.from_pylist(rows, self._tables[name])
                     part = self._parts / f"{name}-{len(repetitions):06}.parquet"
                     _replace(part, functools.partial(pq.write_table, table, compression="zstd"))
             repetitions.append(entry)
@@ -153,7 +158,7 @@ class BundleWriter:
         Raises OSError where not even bundle.json can be written.
         """
         (self.folder / RESERVE).unlink(missing_ok=True)
-        failed = tidy.each([(f"{name}.parquet", functools.partial(self._join, name)) for name in _TABLES])
+        failed = tidy.each([(f"{name}.parquet", functools.partial(self._join, name)) for name in self._tables])
         if failed and reason is None:
             status, reason = "partial", failed[0]
         self.facts |= {"status": status, "reason": reason, "ended_utc": utc_now()}
@@ -161,7 +166,7 @@ class BundleWriter:
         composed = [_compose_file(number) for number in range(1, max(len(self._composed), 1) + 1)]
         sums = "".join(
             f"{_checksum(path)}  {path.name}\n"
-            for name in (*_CHECKED, *composed)
+            for name in ("bundle.json", *(f"{table}.parquet" for table in self._tables), *composed)
             if (path := self.folder / name).exists()
         )
         if not failed:
@@ -172,7 +177,7 @@ class BundleWriter:
         """All parts of a table in one file, a row group at a time; samples even where there are none."""
         target, parts = self.folder / f"{name}.parquet", sorted(self._parts.glob(f"{name}-*.parquet"))
         if parts or (name == "samples" and not target.exists()):
-            _replace(target, lambda scratch: _concatenate(parts, _TABLES[name], scratch))
+            _replace(target, lambda scratch: _concatenate(parts, self._tables[name], scratch))
 
 
 def _compose_file(number: int) -> str:

@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import docker.errors
 import typer
@@ -23,6 +23,7 @@ from experiments import (
     differences,
     doctor,
     engine,
+    families,
     gate,
     images,
     lock,
@@ -30,14 +31,14 @@ from experiments import (
     replay,
     variables,
 )  # fmt: skip
+from experiments.cells import Cell
 from experiments.errors import BadInputError, StandError, TestbedError
+from experiments.families import Family
+from experiments.families.control.scenarios.thesis import THESIS
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
 from experiments.placements import docker as docker_placement
-from experiments.placements.host import HostStand
 from experiments.runner import Runner
-from experiments.scenarios import SCENARIOS
-from experiments.studies import STUDIES
 from schema.text import Terminal, complain, printable
 
 RESULTS = Path("results")
@@ -74,6 +75,8 @@ def run_path(
             "PLACEMENT", "host", "a capture needs the broker's own network; leave it out, or say docker"
         )
     planned = plan.of_scenario(scenario, settings, secrets.token_hex(4))
+    if not planned.family.tables:
+        raise BadInputError("scenario", scenario, f"the family {planned.family.name} has nothing to split")
     planned = dataclasses.replace(planned, name=f"path-{scenario}", captured=True)
     raise typer.Exit(_run(planned, given, None)[0])
 
@@ -86,7 +89,7 @@ def run_all(swaps: Swaps = None) -> None:
     placement, notice = _placement(settings)
     plans = [
         plan.of_scenario(number, _where_published(settings, number), secrets.token_hex(4), placement)
-        for number in SCENARIOS
+        for number in THESIS
     ]
     bundles, worst = [], 0
     with lock.alone():
@@ -106,7 +109,9 @@ def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")],
     given = _given(swaps)
     placement, notice = _placement(variables.Settings.parse(given))
     planned = plan.of_study(name, given, secrets.token_hex(4), placement)
-    raise typer.Exit(_run(_possible(planned, leaves_out=STUDIES[name].leaves_out), given, notice)[0])
+    raise typer.Exit(
+        _run(_possible(planned, leaves_out=planned.family.studies.all()[name].leaves_out), given, notice)[0]
+    )
 
 
 @app.command("replay")
@@ -166,14 +171,14 @@ def run_gate(
 
 
 def _possible(planned: plan.Plan, *, leaves_out: bool = False) -> plan.Plan:
-    """Leave out what cannot be had of several brokers, or of what `leaves_out`.
+    """Leave out what cannot be had of what is compared, e.g. of several brokers, or of what `leaves_out`.
 
     Raises BadInputError, with the last reason, where nothing is left.
     """
-    if not (leaves_out or len({cell.conditions.broker for cell in planned.cells}) > 1):
+    if not (leaves_out or planned.family.compares(planned.cells)):
         return planned
-    stands = {cell.placement: _stand(cell.placement) for cell in planned.cells}
-    impossible: dict[plan.Cell, str] = {}
+    stands = {cell.placement: _stand(planned.family, cell.placement) for cell in planned.cells}
+    impossible: dict[Cell, str] = {}
     for cell in planned.cells:
         try:
             _check(stands[cell.placement], cell)
@@ -184,11 +189,10 @@ def _possible(planned: plan.Plan, *, leaves_out: bool = False) -> plan.Plan:
     return planned.without(impossible)
 
 
-def _check(stand: Stand, cell: plan.Cell) -> None:
+def _check(stand: Stand, cell: Cell) -> None:
     """Raise BadInputError where a cell cannot be had on this stand. Starts nothing."""
     stand.check(cell.conditions)
-    for qos in (cell.qos, cell.qos_answer):
-        brokers.parse(cell.conditions.broker).check_qos(qos)
+    cell.check()
 
 
 def _run(
@@ -201,7 +205,7 @@ def _run(
     """Run a plan as the only one on this host; returns the exit code and the bundle."""
     planned.require_enough()
     _require_images(planned)
-    stands = {cell.placement: _stand(cell.placement, pinned) for cell in planned.cells}
+    stands = {cell.placement: _stand(planned.family, cell.placement, pinned) for cell in planned.cells}
     _require_one_machine(set(stands))
     for cell in planned.cells:
         _check(stands[cell.placement], cell)
@@ -265,8 +269,9 @@ def _require_nothing_left() -> None:
 def list_studies() -> None:
     """List the studies."""
     table = Table("study", "question", "scenario", "arms", box=None)
-    for name, data in STUDIES.items():
-        table.add_row(name, data.question, ", ".join(data.scenarios), ", ".join(data.arms))
+    for family in families.REGISTRY.all().values():
+        for name, data in family.studies.all().items():
+            table.add_row(name, data.question, ", ".join(data.scenarios), ", ".join(data.arms))
     Console().print(table)
 
 
@@ -289,21 +294,19 @@ def list_brokers() -> None:
 @app.command()
 def scenarios() -> None:
     """List the scenarios."""
-    table = Table("scenario", "what", "board", "contention", "priority", "intervals ms", "QoS", box=None)
-    for number, scenario in SCENARIOS.items():
-        priority = ", ".join(f"{service} {what}" for service, what in scenario.priority.items())
-        intervals = " ".join(map(str, scenario.intervals_ms))
-        qos = " ".join(map(str, scenario.qos))
-        table.add_row(
-            number, scenario.title, scenario.device, scenario.contention or "–", priority or "–", intervals, qos
-        )
-    Console().print(table)
+    for family in families.REGISTRY.all().values():
+        rows = [{"scenario": name} | family.describe(scenario) for name, scenario in family.scenarios.all().items()]
+        table = Table(*rows[0], box=None)
+        for row in rows:
+            table.add_row(*row.values())
+        Console().print(table)
 
 
 @app.command("variables")
 def list_variables() -> None:
     """List the variables that can be swapped per run."""
     table = Table("variable", "what", box=None)
+    families.REGISTRY.all()  # each may add variables of its own
     for name, variable in variables.VARIABLES.items():
         table.add_row(name, variable.help)
     Console().print(table)
@@ -327,7 +330,7 @@ def run_bench(swaps: Swaps = None) -> None:
         _require_nothing_left()
         if notice:
             _say(console, f"testbed: {notice}")
-        bench.bench(_stand(placement), settings.broker, placement, console)
+        bench.bench(_stand(bench.FAMILY, placement), settings.broker, placement, console)
 
 
 @app.command("doctor")
@@ -388,6 +391,7 @@ def _clean() -> None:
 
 def _given(swaps: list[str] | None) -> dict[str, str]:
     """What the user set; what chooses images is also left where Compose and `images` read it. Raises BadInputError."""
+    families.REGISTRY.all()  # each may add variables of its own
     given = variables.given(swaps or [], os.environ)
     chosen = {name: given[name] for name in variables.IMAGES if name in given}
     variables.Settings.parse(chosen)
@@ -404,7 +408,7 @@ def _require_images(planned: plan.Plan) -> None:
 
 def _where_published(settings: variables.Settings, number: str) -> variables.Settings:
     """Leave PRIORITY=published out where the thesis sets no priority: over all nine scenarios that is no mistake."""
-    nothing = settings.priority == "published" and not SCENARIOS[number].priority
+    nothing = settings.priority == "published" and not THESIS[number].priority
     return dataclasses.replace(settings, priority=None) if nothing else settings
 
 
@@ -428,8 +432,13 @@ def _placement(settings: variables.Settings) -> tuple[str, str | None]:
     return "host", f"placement host (plain processes): {lack.reason}"
 
 
-def _stand(placement: str, pinned: dict[str, str] | None = None) -> Stand:
-    return docker_placement.require(pinned) if placement == "docker" else HostStand()
+def _stand(family: Family[Any], placement: str, pinned: dict[str, str] | None = None) -> Stand:
+    """Make a family's stand in a placement; raise BadInputError where it cannot be had."""
+    if placement not in family.stands:
+        raise BadInputError("PLACEMENT", placement, f"the family {family.name} runs in {', '.join(family.stands)} only")
+    if placement == "docker":
+        docker_placement.require()
+    return family.stands[placement](pinned or {})
 
 
 def _each(values: Iterable[int]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import docker.errors
 
-from experiments import brokers, engine, host, images
+from experiments import engine, host, images
 from experiments.cpus import cpu_sets
 from experiments.plan import Plan
 from schema.bundle import Bundle
@@ -55,9 +55,7 @@ def here(recorded: Bundle, planned: Plan, pinned: Mapping[str, str]) -> list[Fac
     facts = [*_of_host(recorded, planned), *_of_testbed(recorded, planned)]
     if any(cell.placement == "docker" for cell in planned.cells):
         facts += [*_of_engine(recorded), *_of_images(recorded, pinned)]
-    else:
-        facts += _of_host_broker(recorded, planned)
-    return facts
+    return [*facts, *planned.family.differences(recorded, planned.cells)]
 
 
 def _of_host(recorded: Bundle, planned: Plan) -> Iterator[Fact]:
@@ -116,11 +114,6 @@ def _of_testbed(recorded: Bundle, planned: Plan) -> Iterator[Fact]:
     yield Fact("revision", was.revision if was else None, now.get("revision"), Effect.WEAKENS, meaning)
     if was and was.dirty:
         yield Fact("checkout", "changed by hand", "another", Effect.WEAKENS, "what was changed then is not recorded")
-    was_devices = [cell.device or cell.board for cell in recorded.plan.cells]
-    devices = [str(cell.conditions.board) for cell in planned.cells]
-    meaning = "R is that of another board"
-    for name, other in dict.fromkeys(zip(was_devices, devices, strict=True)):
-        yield Fact("board", name, other, Effect.WEAKENS, meaning)
     order = [tuple(pair) for pair in recorded.plan.order] or None
     if order != planned.order():
         yield Fact("order", order and "as recorded", "drawn anew", Effect.MOVES, "drift falls on other repetitions")
@@ -154,18 +147,6 @@ def _observer_id() -> str | None:
         return str(engine.connect().images.get(images.OBSERVER).id)
     except docker.errors.DockerException:
         return None
-
-
-def _of_host_broker(recorded: Bundle, planned: Plan) -> Iterator[Fact]:
-    image = recorded.images.get("broker")
-    kinds = dict.fromkeys(cell.conditions.broker for cell in planned.cells)
-    installed = [brokers.parse(kind) for kind in kinds]
-    now = ", ".join(
-        f"{one.kind} {one.version_on_host()}" if one.available_on_host() else f"{one.kind}, not installed"
-        for one in installed
-    )
-    effect = Effect.WEAKENS if all(one.available_on_host() for one in installed) else Effect.BLOCKS
-    yield Fact("broker", image.version if image else None, now, effect, "its share of O is another program's")
 
 
 def _plain(value: Any) -> str:

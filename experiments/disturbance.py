@@ -51,7 +51,7 @@ def capacity(stand: Stand, contention: Contention, run: str) -> float:
     saturate = type(contention)("saturate")
     rates = []
     for _ in range(_CAPACITY_ROUNDS):
-        stand.fresh_broker()
+        stand.refresh()
         disturbance = Disturbance(stand, saturate, run, None)
         disturbance.begin()
         time.sleep(_CAPACITY_S)

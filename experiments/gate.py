@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from experiments import brokers, host, knobs, replay, variables
+from experiments import families, host, replay, variables
 from experiments.errors import BadInputError, RefusedError
-from experiments.plan import Cell, Plan, require_services
+from experiments.plan import Plan
 from experiments.replay import Recorded
 from experiments.variables import Settings
 
 ROOT = Path(__file__).parents[1]
 
-SWAPS = ("BROKER", "TCP", "PRIORITY")
-"""What may stand in the place of the baseline's: everything else would measure another thing."""
 LENGTH = ("REPETITIONS", "PRECISION")
 OWN = ("BASELINE", "MARGIN", "FORCE")
 THROUGH = (*variables.IMAGES, "YES")
@@ -49,22 +47,11 @@ class Gate:
         settings = replace(
             planned.settings, precision=self.precision, repetitions=self.repetitions, broker_image=self.broker_image
         )
-        cells = [self._swapped(cell) for cell in planned.cells]
+        cells = [planned.family.swapped(cell, self.swaps) for cell in planned.cells]
         return replace(
             planned, name=f"gate-{planned.name}", title="gate against a baseline", cells=cells, settings=settings,
             looked_at=("--baseline", str(self.baseline.folder.resolve()), *self._options()),
         )  # fmt: skip
-
-    def _swapped(self, cell: Cell) -> Cell:
-        conditions = cell.conditions
-        if broker := self.swaps.get("BROKER"):
-            conditions = replace(conditions, broker=brokers.parse(broker).kind)
-        if priority := self.swaps.get("PRIORITY"):
-            conditions = replace(conditions, knobs=() if priority == "none" else knobs.frozen(knobs.parse(priority)))
-        tcp = self.swaps.get("TCP", conditions.tcp)
-        conditions = replace(conditions, tcp=str(variables.VARIABLES["TCP"].parse("TCP", tcp)))
-        require_services(conditions)
-        return replace(cell, conditions=conditions)
 
     def require_machine(self) -> None:
         """Raise RefusedError where the baseline was measured on another machine, unless forced."""
@@ -89,12 +76,16 @@ class Gate:
 
 def read(baseline: Path, given: Mapping[str, str]) -> Gate:
     """What `make gate` was told; raises BadInputError before anything starts."""
-    allowed = (*SWAPS, *LENGTH, *replay.NAMED, *OWN, *THROUGH)
+    recorded = Recorded.read(baseline)
+    # Everything else in the place of the baseline's would measure another thing.
+    swappable = families.named(recorded.facts.family).swappable()
+    allowed = (*swappable, *LENGTH, *replay.NAMED, *OWN, *THROUGH)
     for name in sorted(set(given) - set(allowed)):
         raise BadInputError(name, given[name], f"a gate runs the baseline's plan; it takes only {', '.join(allowed)}")
-    recorded = Recorded.read(baseline)
-    swaps = {name: given[name] for name in SWAPS if name in given}
-    _require_one_value(recorded, swaps)
+    swaps = {name: given[name] for name in swappable if name in given}
+    for name, value in swaps.items():
+        if len({str(swappable[name](cell)) for cell in recorded.facts.plan.cells}) > 1:
+            raise BadInputError(name, value, "it is what the baseline's arms differ in; leave it out")
     asked = Settings.parse({name: given[name] for name in (*LENGTH, "BROKER_IMAGE") if name in given})
     return Gate(
         baseline=recorded,
@@ -105,25 +96,4 @@ def read(baseline: Path, given: Mapping[str, str]) -> Gate:
         broker_image=asked.broker_image,
         margin_percent=variables.percent(100)("MARGIN", given["MARGIN"]) if "MARGIN" in given else None,  # type: ignore[arg-type]
         force=variables.word("yes", "no")("FORCE", given.get("FORCE", "no")) == "yes",
-    )
-
-
-def _require_one_value(recorded: Recorded, swaps: Mapping[str, str]) -> None:
-    """What the baseline's arms differ in cannot be given one value; raises BadInputError."""
-    fields = {"BROKER": "broker", "TCP": "tcp", "PRIORITY": ""}
-    for name, value in swaps.items():
-        settings = {
-            str(cell.broker) if fields[name] == "broker" else str(_knobs(cell.knobs, only_tcp=name == "TCP"))
-            for cell in recorded.facts.plan.cells
-        }
-        if len(settings) > 1:
-            raise BadInputError(name, value, "it is what the baseline's arms differ in; leave it out")
-
-
-def _knobs(by_service: Mapping[str, Mapping[str, str]], *, only_tcp: bool) -> list[tuple[str, str, str]]:
-    return sorted(
-        (service, field, value)
-        for service, fields in by_service.items()
-        for field, value in fields.items()
-        if (field == "tcp") == only_tcp
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One repetition as seen from outside: the job goes to the control loop, its rows come back."""
+"""One repetition as seen from outside: the job goes to the driver, its rows come back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from clients.schedule import Job
 from experiments.errors import RefusedError, StandError
+from experiments.families import Job
 from experiments.placements import Channel
 
 READY_TIMEOUT_S = 40.0
-"""Longer than the control loop's own patience, whose reason is the better one to read."""
+"""Longer than the driver's own patience, whose reason is the better one to read."""
 
 Rows = list[list[Any]]
-"""Rows of `clients.schedule.Row`, as JSON brought them."""
+"""What the driver told of each cycle, as JSON brought it: sequence, intended_ns, sent_ns, received_ns, then its own."""
 
 
 class Watch(Protocol):
@@ -35,8 +35,8 @@ def observe(
 ) -> dict[str, Any]:
     """Run one repetition; `rows` grows as samples arrive, `heard` gets their round trips (µs).
 
-    Returns the control loop's event `done`, with the QoS granted and what protects the connections. Raises StandError
-    when the stand does not answer or the control loop ends, RefusedError when the broker does not grant the QoS.
+    Returns the driver's event `done`, with what it said when it was ready. Raises StandError when the stand does not
+    answer or the driver ends, RefusedError when it is not granted what the job asks for.
     """
     channel.send(json.dumps(dataclasses.asdict(job)).encode())
     ready = _expect_ready(channel)
@@ -51,13 +51,13 @@ def observe(
         elif event["event"] == "done":
             if watch:
                 watch.end()
-            return event | {name: ready[name] for name in ("granted_qos", "protection")}
+            return ready | event
         else:
             raise StandError(event.get("reason", f"unexpected event {event['event']}"))
 
 
 def _expect_ready(channel: Channel) -> dict[str, Any]:
-    """Wait until the whole stand answers; what the control loop says of its own start is passed over."""
+    """Wait until the whole stand answers; what the driver says of its own start is passed over."""
     while True:
         event = channel.receive(READY_TIMEOUT_S)
         if event["event"] == "ready":

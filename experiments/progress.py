@@ -12,10 +12,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from experiments.plan import Cell, Plan
+from experiments.cells import Cell
+from experiments.plan import Plan
 
 STEP_US = 10
-"""What a running quantile is told to: answers are counted by steps of T, not kept and sorted at each report."""
+"""What a running quantile is told to: answers are counted by steps of it, not kept and sorted at each report."""
 
 
 class RunProgress:
@@ -85,17 +86,17 @@ class RunProgress:
             return
         left_s = round(max(0.0, self._left_s + self._left * self._between_s))
         self._bar.update(
-            self._task, cell=cell.describe(), running=_running(self._answers[cell]),
+            self._task, cell=cell.describe(), running=_running(self._plan.family.metrics[0].name, self._answers[cell]),
             eta=f"{left_s // 60}:{left_s % 60:02} left", refresh=True,
         )  # fmt: skip
 
 
-def _running(answers: Counter[int]) -> str:
-    """Median and 99th percentile of T so far, from the number of answers by steps of T."""
+def _running(name: str, answers: Counter[int]) -> str:
+    """Median and 99th percentile of the round trip so far, from the number of answers by steps of it."""
     total = answers.total()
     if not total:
         return ""
     steps = sorted(answers)
     below = list(itertools.accumulate(answers[step] for step in steps))
     p50, p99 = (steps[bisect.bisect_right(below, total * percent // 100)] * STEP_US for percent in (50, 99))
-    return f"T p50 {p50 / 1000:.2f} p99 {p99 / 1000:.2f} ms"
+    return f"{name} p50 {p50 / 1000:.2f} p99 {p99 / 1000:.2f} ms"

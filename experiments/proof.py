@@ -11,7 +11,7 @@ import hashlib
 from typing import Any
 
 from experiments import knobs
-from experiments.knobs import Knob, Service, State, security
+from experiments.knobs import Knob, Service, State
 
 Proof = dict[str, Any]
 
@@ -19,7 +19,7 @@ Proof = dict[str, Any]
 def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[Proof]:
     """Prove every field of one service; give the entries of a repetition's `proofs` in bundle.json."""
     if "error" in state:
-        return [_proof(service, "process", "running", state["error"], holds=False)]
+        return [proof(service.name, "process", "running", state["error"], holds=False)]
     by_field = {knob.field: knob for knob in asked}
     proofs = []
     for field, kind in knobs.fields().items():
@@ -32,10 +32,10 @@ def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[
         observed = kind.observed(state)
         requested = str(knob) if knob else "untouched"
         holds = knob.agrees(observed) if knob else observed == expected
-        proof = _proof(service, field, requested, observed, holds=holds)
+        entry = proof(service.name, field, requested, observed, holds=holds)
         if field == "priority":
-            proof["observed"]["threads"] = state["threads"]
-        proofs.append(proof | {"expected": expected})
+            entry["observed"]["threads"] = state["threads"]
+        proofs.append(entry | {"expected": expected})
     return proofs
 
 
@@ -44,7 +44,7 @@ def of_rt_budget(service: Service, state: State, budget_us: int) -> list[Proof]:
     held_us = state.get("rt_budget_us")
     if not budget_us or held_us is None:
         return []
-    return [_proof(service, "rt budget", f"{budget_us} us", f"{held_us} us", holds=held_us == budget_us)]
+    return [proof(service.name, "rt budget", f"{budget_us} us", f"{held_us} us", holds=held_us == budget_us)]
 
 
 def of_memory(service: Service, state: State, limit_bytes: int | None) -> list[Proof]:
@@ -53,57 +53,24 @@ def of_memory(service: Service, state: State, limit_bytes: int | None) -> list[P
         return []
     held_bytes = state.get("memory_limit_bytes")
     observed = "no limit" if held_bytes is None else f"{held_bytes} bytes"
-    entry = _proof(service, "memory", "untouched", observed, holds=held_bytes == limit_bytes)
+    entry = proof(service.name, "memory", "untouched", observed, holds=held_bytes == limit_bytes)
     return [entry | {"expected": f"{limit_bytes} bytes"}]
 
 
-def of_configuration(state: State, expected: str) -> list[Proof]:
-    """Prove that the broker runs on the configuration we wrote, as its own process sees the file."""
-    service, text = Service("broker", ()), state.get("configuration")
-    return [
-        _proof(service, "configuration", str(_digest(expected)), _digest(text), holds=text == expected) | {"text": text}
-    ]
-
-
-def of_qos(done: dict[str, Any], granted: int, qos: int, qos_answer: int) -> list[Proof]:
-    """Prove the QoS of both hops: as the broker granted it, and as every message carried it."""
-    seen = [tuple(pair) for pair in done["qos_seen"]]
-    service = Service("broker", ())
-    granting = _proof(service, "qos granted", str(qos_answer), granted, holds=granted == qos_answer)
-    if not seen:
-        return [granting]  # nothing was answered, so nothing can be said of messages
-    holds = seen == [(qos, qos_answer)]
-    return [granting, _proof(service, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=holds)]
-
-
-def of_security(protection: dict[str, Any], asked: dict[str, tuple[Knob, ...]]) -> list[Proof]:
-    """Prove what protects each end of the connections, as both clients and a stranger at the door found it."""
-    proofs = []
-    for name in security.ON:
-        service = Service(name, ())
-        knob = next((knob for knob in asked.get(name, ()) if knob.field == security.Password.field), None)
-        expected = knob.expected() if knob else security.Password.untouched(service)
-        observed = security.observed(name, protection)
-        requested = str(knob) if knob else "untouched"
-        entry = _proof(service, security.Password.field, requested, observed, holds=observed == expected)
-        entry["observed"]["connection"] = protection[name]
-        proofs.append(entry | {"expected": expected})
-    return proofs
-
-
-def of_board(done: dict[str, Any]) -> list[Proof]:
-    """Prove that the board answered each question once."""
-    repeats = done["board_repeats"]
-    return [_proof(Service("board", ()), "answers once", "0 repeated", f"{repeats} repeated", holds=repeats == 0)]
+def of_configuration(service: str, state: State, expected: str) -> list[Proof]:
+    """Prove that a service runs on the configuration we wrote, as its own process sees the file."""
+    text = state.get("configuration")
+    entry = proof(service, "configuration", str(_digest(expected)), _digest(text), holds=text == expected)
+    return [entry | {"text": text}]
 
 
 def problems(proofs: list[Proof]) -> list[str]:
     """Return one line, with its remedy, for each proof that does not hold."""
     return [
-        f"{proof['service']}: {proof['knob']} should be {proof.get('expected', proof['requested'])} "
-        f"({proof['requested']}) but reads {proof['observed']['value']}; {REMEDIES.get(proof['knob'], REMEDY)}"
-        for proof in proofs
-        if not proof["holds"]
+        f"{each['service']}: {each['knob']} should be {each.get('expected', each['requested'])} "
+        f"({each['requested']}) but reads {each['observed']['value']}; {REMEDIES.get(each['knob'], REMEDY)}"
+        for each in proofs
+        if not each["holds"]
     ]
 
 
@@ -128,5 +95,6 @@ def _digest(text: str | None) -> str | None:
     return None if text is None else f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _proof(service: Service, knob: str, requested: str, value: Any, *, holds: bool) -> Proof:
-    return {"service": service.name, "knob": knob, "requested": requested, "holds": holds, "observed": {"value": value}}
+def proof(service: str, knob: str, requested: str, value: Any, *, holds: bool) -> Proof:
+    """Return an entry of a repetition's `proofs`: what was asked of a service, and what was read."""
+    return {"service": service, "knob": knob, "requested": requested, "holds": holds, "observed": {"value": value}}

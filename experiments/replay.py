@@ -15,15 +15,11 @@ from typing import Any
 
 import docker.errors
 
-from experiments import boards, brokers, contentions, faults, knobs, variables
+from experiments import families, variables
+from experiments.cells import Cell
 from experiments.errors import BadInputError
-from experiments.faults import Fault
 from experiments.images import LABEL
-from experiments.knobs import Knob
-from experiments.knobs.security import ON as SECURED
-from experiments.knobs.security import Password
-from experiments.knobs.tcp import NoDelay
-from experiments.plan import Cell, Conditions, Plan, fault_at_ms, require_services
+from experiments.plan import Plan
 from experiments.variables import Settings
 from schema import bundle as schema
 from schema import reading
@@ -61,19 +57,21 @@ class Recorded:
             values["PRECISION"] = f"{recorded.sequential.precision_percent:.9g}%"
         settings = Settings.parse({name: str(value) for name, value in values.items() if value is not None})
         cells = [self._cell(cell, named) for cell in recorded.cells]
+        family = families.named(self.facts.family)
         title = f"replay of the run of {self.facts.started_utc}"
         left_out = tuple((arm.arm, arm.reason) for arm in recorded.left_out)
         return Plan(
-            self.facts.name, title, cells, settings, run, left_out, recorded.captured,
+            self.facts.name, title, family, cells, settings, run, left_out, recorded.captured,
             question=recorded.question, note=recorded.note,
             headline=tuple(recorded.headline) if recorded.headline else None, margin_percent=recorded.margin_percent,
         )  # fmt: skip
 
     def _cell(self, cell: schema.Cell, named: Mapping[str, str]) -> Cell:
         try:
-            return _cell(cell, self.facts, named)
+            rebuilt: Cell = families.named(self.facts.family).recorded(cell, self.facts, named)
         except BadInputError as error:
             raise BadInputError("BUNDLE", str(self.folder), f"cell {cell.cell} of its plan: {error}") from None
+        return rebuilt
 
     def ran(self) -> int:
         """How many repetitions of each cell there were: as planned, or up to the look that ended the run."""
@@ -100,72 +98,6 @@ def named(given: Mapping[str, str]) -> dict[str, str]:
     for name in sorted(set(given) - {*NAMED, *variables.IMAGES, "BUNDLE", "YES"}):
         raise BadInputError(name, given[name], "a replay runs the plan as it was recorded; leave it out")
     return {name: given[name] for name in NAMED if name in given}
-
-
-def _cell(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) -> Cell:
-    """Rebuild a cell through the parsers of the command line."""
-    placement = cell.placement or facts.placement
-    variables.VARIABLES["PLACEMENT"].parse("PLACEMENT", placement)
-    protected = {fields.get(Password.field, "none") for name, fields in cell.knobs.items() if name in SECURED}
-    if len(protected) > 1:
-        raise BadInputError("SECURITY", ", ".join(sorted(protected)), "all services have the same")
-    security = str(variables.VARIABLES["SECURITY"].parse("SECURITY", protected.pop() if protected else "none"))
-    tcp = str(variables.VARIABLES["TCP"].parse("TCP", cell.knobs.get("broker", {}).get(NoDelay.field, "nodelay")))
-    asked = {service: _knobs(service, fields) for service, fields in cell.knobs.items()}
-    conditions = Conditions(
-        boards.parse(_device(cell, named.get("DEVICE"))),
-        tcp,
-        contentions.parse(cell.contention or "none"),
-        knobs.frozen({service: chosen for service, chosen in asked.items() if chosen}),
-        brokers.parse(cell.broker or _broker_before(facts) or brokers.usual(placement)).kind,
-        _fault(cell, named.get("FAULT")),
-        cell.session,
-        security,
-    )
-    require_services(conditions)
-    messages = cell.messages or facts.plan.messages
-    return Cell(
-        cell.scenario, cell.interval_ms, cell.qos, cell.qos if cell.qos_answer is None else cell.qos_answer,
-        conditions, messages, cell.timeout_ms or facts.plan.timeout_ms, cell.arm, placement,
-        fault_at_ms(conditions.fault, cell.interval_ms, messages, cell.fault_at_ms),
-    )  # fmt: skip
-
-
-def _broker_before(facts: schema.Bundle) -> str | None:
-    """The broker of a bundle that recorded none in its cells: what its version began with, e.g. `amqtt 0.11.3`."""
-    image = facts.images.get("broker")
-    kind = ((image and image.version) or "").partition(" ")[0]
-    return kind if kind in brokers.REGISTRY.all() else None
-
-
-def _device(cell: schema.Cell, named: str | None) -> str:
-    recorded = cell.device or cell.board
-    if recorded.partition(":")[0] != "usb":
-        return recorded
-    if named is None:
-        raise BadInputError(
-            "DEVICE", recorded, "a bundle cannot choose a device of this machine; say DEVICE=usb:/dev/…"
-        )
-    return named
-
-
-def _fault(cell: schema.Cell, named: str | None) -> Fault | None:
-    fault = faults.parse(cell.fault or "none")
-    if fault is not None and fault.of_the_host and (named is None or faults.parse(named) != fault):
-        raise BadInputError("FAULT", str(fault), f"it acts on this machine itself; say FAULT={fault} to allow it")
-    return fault
-
-
-def _knobs(service: str, fields: Mapping[str, str]) -> tuple[Knob, ...]:
-    """The knobs of one service but the connections', the stand's; each must set the field it was recorded for."""
-    if service not in knobs.SERVICES:
-        raise BadInputError("PRIORITY", service, f"services are {', '.join(knobs.SERVICES)}")
-    set_here = {field: text for field, text in fields.items() if field not in (NoDelay.field, Password.field)}
-    chosen = tuple(knobs.one(text) for text in set_here.values())
-    for knob, field in zip(chosen, set_here, strict=True):
-        if knob.field != field:
-            raise BadInputError("PRIORITY", f"{service}={knob}", f"it sets {knob.field}, yet is recorded as {field}")
-    return chosen
 
 
 def images_here(engine: Any, wanted: Mapping[str, str], repositories: Mapping[str, frozenset[str]]) -> dict[str, str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import operator
 import time
 from dataclasses import dataclass, field
@@ -13,18 +12,19 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments import disturbance, host, looks, noise, path, proof, tidy
+from experiments import disturbance, host, looks, noise, proof, tidy
 from experiments.bundle import BundleWriter, utc_now
+from experiments.cells import Cell, Conditions
 from experiments.disturbance import Disturbance
 from experiments.errors import RefusedError, StandError, TestbedError
 from experiments.injection import Injection
 from experiments.interruption import stoppable, undisturbed
 from experiments.observation import observe
 from experiments.placements import Stand
-from experiments.plan import Cell, Conditions, Plan
+from experiments.plan import Plan
 from experiments.progress import RunProgress
 from experiments.samples import counts, samples
-from experiments.witness import DETAILED, Witness
+from experiments.witness import Witness
 
 CAPTURE_TIMEOUT_S = 60.0
 
@@ -74,10 +74,10 @@ class Runner:
         self._failed = 0
         facts = {
             "command": command, "git": host.git(), "placement": "+".join(stands), "notice": notice,
-            "plan": plan.record(), "noise_rule": noise.RULE, "host": host.facts(),
+            **plan.family.record(), "plan": plan.record(), "noise_rule": noise.RULE, "host": host.facts(),
             "engine": None, "images": {}, "floor": None,
         }  # fmt: skip
-        self.bundle = BundleWriter(results, plan.name, facts)
+        self.bundle = BundleWriter(results, plan.name, plan.family, facts)
 
     def run(self, console: Console) -> int:
         """Run every repetition; returns the exit code. Whatever happens, the stand is taken down, the bundle sealed."""
@@ -237,14 +237,14 @@ class Runner:
             raise ended(f"{FAILED_IN_VAIN} repetitions in a row failed, at last {reason}")
 
     def _observe(self, running: Repetition, progress: RunProgress) -> None:
-        """Bring the stand to the cell's conditions, run one repetition on a fresh broker, and judge it."""
+        """Bring the stand to the cell's conditions, run one repetition with nothing left of the last, and judge it."""
         cell, entry, stand = running.cell, running.entry, self._stands[running.cell.placement]
         conditions = cell.conditions
         stand.up(conditions.standing())
         if stand.as_run is not None:
             entry["compose"] = self.bundle.add_compose(stand.as_run)
         disturbing = Disturbance(stand, conditions.contention, self._plan.run, self._capacity(cell))
-        stand.fresh_broker()
+        stand.refresh()
         stand.apply(conditions)
         capture = stand.capture() if self._plan.captured else None
         disturbing.begin()
@@ -253,7 +253,11 @@ class Runner:
         watch = _Watch(witness, self._injection(cell, stand, witness))
         try:
             done = observe(
-                stand.channel("control-loop"), job, running.rows, lambda t_us: progress.samples(cell, t_us), watch
+                stand.channel(self._plan.family.driver),
+                job,
+                running.rows,
+                lambda t_us: progress.samples(cell, t_us),
+                watch,
             )
         finally:
             watch.end_fault(entry)
@@ -263,16 +267,13 @@ class Runner:
             entry["capture"] = capture.receive(CAPTURE_TIMEOUT_S)
             running.messages = entry["capture"].pop("messages")
             del entry["capture"]["event"]
-        entry["control_loop"] = _loop_facts(done)
-        entry["pi"] = {"reconnections": _reconnections(stand.log("pi"), witness.began_ns or 0)}
+        outcome = self._plan.family.outcome(cell, done, stand, witness.began_ns or 0)
+        entry |= outcome.facts
         entry["noise"] = witness.noise | {"observer_cpu_percent": witness.observer_cpu_percent}
-        entry["proofs"] = [
-            *witness.proofs, *proof.of_qos(done, done["granted_qos"], cell.qos, cell.qos_answer), *proof.of_board(done),
-            *proof.of_security(done["protection"], dict(conditions.knobs)),
-        ]  # fmt: skip
-        running.resources = witness.resources + _drops(done["broker_dropped"])
+        entry["proofs"] = [*witness.proofs, *outcome.proofs]
+        running.resources = witness.resources + outcome.resources
         # A loop that a fault cut off for good is what was to be measured: it never recovered.
-        self._judge(running, None if watch.in_force() else done["connection_lost"], shortfalls)
+        self._judge(running, None if watch.in_force() else outcome.broken, shortfalls)
 
     def _injection(self, cell: Cell, stand: Stand, witness: Witness) -> Injection | None:
         """Prepare the fault of a cell, which comes so long after the first cycle, warm-up included."""
@@ -285,7 +286,7 @@ class Runner:
             witness.follow()
             stand.apply(conditions)
 
-        return Injection(conditions.fault, stand, delay_ms, restore)
+        return Injection(conditions.fault, stand.hands(), delay_ms, restore)
 
     def _judge(self, running: Repetition, lost: str | None, shortfalls: list[str]) -> None:
         """Decide what a repetition is worth; noise is judged with its samples, in `_file`."""
@@ -319,11 +320,10 @@ class Runner:
             disturbed = conditions.contention is not None or conditions.fault is not None
             reasons = noise.reasons(entry["noise"], disturbed=disturbed)
             entry |= {"validity": "noisy" if reasons else "valid", "reasons": reasons}
-        passed = []
+        split = {}
         if self._plan.captured:
-            seen = path.passed(running.messages, entry["repetition"])
-            passed = [parts for row in rows if (parts := path.split(row, seen))]
-        self.bundle.add(entry, rows, running.resources, passed)
+            split = self._plan.family.captured(rows, running.messages, entry["repetition"])
+        self.bundle.add(entry, rows, running.resources, split)
 
     def _verdict(self) -> tuple[str, str, int]:
         """Return status, reason and exit code: complete where each repetition that was to be, or its re-run, counts."""
@@ -344,7 +344,7 @@ def _with_cause(words: str, stand: Stand) -> str:
         ills = stand.ailing()
     except (StandError, OSError):  # what went wrong keeps us from asking, too
         return words
-    causes = [ill for service, ill in ills.items() if service in DETAILED and not words.startswith(service)]
+    causes = [ill for service, ill in ills.items() if stand.role(service).detailed and not words.startswith(service)]
     return "; ".join([words, *causes])
 
 
@@ -388,10 +388,10 @@ class _Watch:
         return self.injection is not None and self.injection.done.in_force_ns is not None
 
     def excused(self, shortfalls: list[str], conditions: Conditions) -> list[str]:
-        """What is left of a contention's shortfalls: a flood cannot go on through a broker that is made to fail."""
-        flooded = conditions.contention is not None and conditions.contention.service == "flooder"
-        at_broker = conditions.fault is not None and conditions.fault.service == "broker"
-        return [] if self.in_force() and flooded and at_broker else shortfalls
+        """What is left of a contention's shortfalls: it cannot go on through a service that is made to fail."""
+        broken = conditions.fault.service if conditions.fault else None
+        through = conditions.contention.through if conditions.contention else None
+        return [] if self.in_force() and broken is not None and broken == through else shortfalls
 
     def shortfalls(self) -> list[str]:
         """What the fault did not do as asked."""
@@ -402,33 +402,3 @@ class _Watch:
         if self.injection:
             self.injection.end()
             entry["fault"] = self.injection.done.record()
-
-
-def _loop_facts(done: dict[str, Any]) -> dict[str, Any]:
-    cpu_percent = round(100 * done["cpu_s"] / max(done["elapsed_s"], 1e-9), 2)
-    kept = ("granted_qos", "foreign", "malformed", "board_repeats", "reconnections")
-    return {"cpu_percent": cpu_percent} | {name: done[name] for name in kept}
-
-
-def _reconnections(log: bytes, began_ns: int) -> list[dict[str, Any]]:
-    """Connections the Pi lost since the repetition began, by its log; as `clients.control_loop.Reconnection`."""
-    events = [json.loads(line) for line in log.splitlines() if line.startswith(b"{") and line.endswith(b"}")]
-    events = [event for event in events if event.get("t_ns", 0) >= began_ns]
-    lost = [event for event in events if event["event"] == "disconnected"]
-    back_ns = [event["t_ns"] for event in events if event["event"] == "connected"]
-    return [
-        {
-            "lost_ns": event["t_ns"],
-            "cause": event["reason"],
-            "back_ns": next((t_ns for t_ns in back_ns if t_ns > event["t_ns"]), None),
-        }
-        for event in lost
-    ]
-
-
-def _drops(totals: list[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Rows of resources for what the broker says it dropped, as increases; the first is what it began with."""
-    return [
-        {"t_ns": t_ns, "service": "broker", "sys_dropped": total - before if total >= before else total}
-        for (_, before), (t_ns, total) in itertools.pairwise(totals)
-    ]

@@ -1,68 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the control loop's rows to samples: where T, R and O get their values and a cycle its status."""
+"""From what the driver told to samples: where each metric gets its value and a cycle its status."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from experiments.plan import Cell, Plan
+from experiments.cells import Cell
+from experiments.families import Cycle, Family
+from experiments.plan import Plan
 
-_CAUSES = {None: "no answer", "board-timeout": "board timeout", "board-error": "board error"}
+Sample = dict[str, Any]
+"""A row of samples.parquet; docs/bundle.md lists its columns."""
 
 
 def samples(
     plan: Plan, cell: Cell, repetition: int, rows: list[list[Any]], ended_ns: int | None = None
-) -> list[dict[str, Any]]:
-    """Turn rows of `clients.schedule.Row` into samples, by sequence.
+) -> list[Sample]:
+    """Turn the driver's rows into samples, by sequence.
 
-    `ended_ns`: when the control loop ended in the middle of them; the cycles it did not tell of are lost.
+    `ended_ns`: when the driver ended in the middle of them; the cycles it did not tell of are lost.
     """
-    done = [_sample(plan, cell, repetition, row) for row in rows]
+    cycles = [plan.family.cycle(row) for row in rows]
+    done = [_sample(plan, cell, repetition, cycle) for cycle in cycles]
     if ended_ns is not None:
-        done += [_untold(plan, cell, repetition, row, ended_ns) for row in _missing(plan, cell, rows)]
+        done += [_untold(plan, cell, repetition, cycle, ended_ns) for cycle in _missing(plan, cell, cycles)]
     return sorted(done, key=lambda sample: (sample["sequence"], sample["status"] == "duplicate"))
 
 
-def _sample(plan: Plan, cell: Cell, repetition: int, row: list[Any]) -> dict[str, Any]:
-    sequence, intended_ns, sent_ns, received_ns, r_us, outcome, board, duplicate = row
+def _sample(plan: Plan, cell: Cell, repetition: int, cycle: Cycle) -> Sample:
+    family = plan.family
     sample = {
-        "scenario": cell.scenario, "arm": cell.arm, "interval_ms": cell.interval_ms, "qos": cell.qos,
-        "repetition": repetition, "sequence": sequence, "warmup": sequence < plan.settings.warmup,
-        "intended_ns": intended_ns, "sent_ns": sent_ns, "received_ns": received_ns,
-        "t_us": None, "r_us": None, "o_us": None, "status": "lost", "cause": None, "board": board,
+        "scenario": cell.scenario, "arm": cell.arm, **{axis.name: getattr(cell, axis.name) for axis in family.axes},
+        "repetition": repetition, "sequence": cycle.sequence, "warmup": cycle.sequence < plan.settings.warmup,
+        "intended_ns": cycle.intended_ns, "sent_ns": cycle.sent_ns, "received_ns": cycle.received_ns,
+        **dict.fromkeys(metric.column for metric in family.metrics),
+        "status": "lost", "cause": None, **{name: cycle.facts.get(name) for name in family.columns},
     }  # fmt: skip
-    if sent_ns is None:
+    if cycle.sent_ns is None:
         return sample | {"cause": "not sent"}
-    if outcome != "ok" and not duplicate:
-        return sample | {"cause": _CAUSES[outcome]}
-    # Rounding T first keeps O = T − R exact in whole microseconds.
-    t_us = (received_ns - sent_ns + 500) // 1000
-    late = t_us > cell.timeout_ms * 1000
-    status = "duplicate" if duplicate else "late" if late else "ok"
-    return sample | {"t_us": t_us, "r_us": r_us, "o_us": t_us - r_us, "status": status}
+    if cycle.received_ns is None or (cycle.failure is not None and not cycle.duplicate):
+        return sample | {"cause": cycle.failure or "no answer"}
+    # Rounding the round trip first keeps differences exact in whole microseconds.
+    t_us = (cycle.received_ns - cycle.sent_ns + 500) // 1000
+    status = "duplicate" if cycle.duplicate else "late" if t_us > cell.timeout_ms * 1000 else "ok"
+    return sample | _latencies(family, t_us, cycle) | {"status": status}
 
 
-def _missing(plan: Plan, cell: Cell, rows: list[list[Any]]) -> list[list[Any]]:
-    """The rows of cycles that nothing is known of but when they were to begin, and not even that without any row."""
-    known = {row[0] for row in rows}
+def _latencies(family: Family[Any], t_us: int, cycle: Cycle) -> dict[str, int | None]:
+    """Return every metric's value (µs) by column; the first is the round trip."""
+    values: dict[str, int | None] = {family.metrics[0].name: t_us, **cycle.measured_us}
+    for metric in family.metrics:
+        if metric.difference:
+            whole, part = (values[name] for name in metric.difference)
+            values[metric.name] = None if whole is None or part is None else whole - part
+    return {metric.column: values[metric.name] for metric in family.metrics}
+
+
+def _missing(plan: Plan, cell: Cell, cycles: list[Cycle]) -> list[Cycle]:
+    """The cycles that nothing is known of but when they were to begin, and not even that where none was told of."""
+    known = {cycle.sequence for cycle in cycles}
     interval_ns = cell.interval_ms * 1_000_000
-    start_ns = rows[0][1] - rows[0][0] * interval_ns if rows else None
+    first = cycles[0] if cycles else None
+    start_ns = None if first is None or first.intended_ns is None else first.intended_ns - first.sequence * interval_ns
     return [
-        [sequence, None if start_ns is None else start_ns + sequence * interval_ns, *[None] * 5, False]
+        Cycle(sequence, None if start_ns is None else start_ns + sequence * interval_ns)
         for sequence in range(plan.settings.warmup + cell.messages)
         if sequence not in known
     ]
 
 
-def _untold(plan: Plan, cell: Cell, repetition: int, row: list[Any], ended_ns: int) -> dict[str, Any]:
+def _untold(plan: Plan, cell: Cell, repetition: int, cycle: Cycle, ended_ns: int) -> Sample:
     """What was due after the end was not sent; of what was due before, nobody can say."""
-    intended_ns = row[1]
-    due = intended_ns is None or intended_ns <= ended_ns
-    return _sample(plan, cell, repetition, row) | {"cause": "not reported" if due else "not sent"}
+    due = cycle.intended_ns is None or cycle.intended_ns <= ended_ns
+    return _sample(plan, cell, repetition, cycle) | {"cause": "not reported" if due else "not sent"}
 
 
-def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
+def counts(rows: list[Sample]) -> dict[str, int]:
     """Count a repetition's cycles by status, without warm-up; every cycle is in exactly one of ok, late, lost."""
     counted = [row for row in rows if not row["warmup"]]
     by_status = Counter(row["status"] for row in counted)

@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from experiments import proof
+from experiments.cells import Conditions
 from experiments.contentions import Achieved, Second
 from experiments.errors import StandError
 from experiments.knobs.tcp import NoDelay
 from experiments.placements import Stand
-from experiments.plan import Conditions
 from experiments.proof import Proof
-
-DETAILED = ["broker", "control-loop", "pi", "board"]
-"""Services whose threads are sampled one by one; of what disturbs them the group's sum is enough."""
+from experiments.roles import OBSERVER
 
 
 @dataclass
@@ -51,8 +49,8 @@ class Witness:
         try:
             pids = self.stand.pids()
             self._ask(
-                do="start", services=pids, detailed=DETAILED, containers=self.stand.containers,
-                cpus=_cpus(self.stand), pressed=list(self.stand.service("broker").cpus),
+                do="start", services=pids, detailed=[role.name for role in self.stand.roles if role.detailed],
+                containers=self.stand.containers, cpus=_cpus(self.stand), pressed=list(self.stand.cpus("host")),
             )  # fmt: skip
             self._sampled = pids
             self.proofs = self._prove(pids)
@@ -77,7 +75,7 @@ class Witness:
             self.ailing = self._look()
             if self.failure is None and not self.ailing:
                 self.proofs = _worst(self.proofs, self._prove(self.stand.pids()))
-            if self.failure is None and "observer" not in self.ailing:
+            if self.failure is None and OBSERVER.name not in self.ailing:
                 self._stop()
         except (StandError, OSError) as error:
             self.failure = str(error)
@@ -109,10 +107,11 @@ class Witness:
         return Achieved(cpu_s, free_cpu_s, self._processes.get(service, 0), told, self._seconds)
 
     def _ask(self, **request: Any) -> dict[str, Any]:
-        return self.stand.channel("observer").ask(**request)
+        return self.stand.channel(OBSERVER.name).ask(**request)
 
     def _prove(self, pids: dict[str, int]) -> list[Proof]:
-        files = {"broker": self.stand.broker_file()}
+        told = self.stand.configurations()
+        files = {name: configuration.path for name, configuration in told.items()}
         states = self._ask(do="prove", services=pids, containers=self.stand.containers, files=files)["services"]
         self._processes = {name: len(state.get("threads", ())) for name, state in states.items()}
         asked = dict(self.conditions.knobs)
@@ -125,7 +124,9 @@ class Witness:
                 *proof.of_memory(self.stand.service(name), state, self.stand.memory_limit_bytes(name)),
             )
         ]
-        return proofs + proof.of_configuration(states["broker"], self.stand.broker_configuration())
+        for name, configuration in told.items():
+            proofs += proof.of_configuration(name, states[name], configuration.text)
+        return proofs
 
     def _noise(self) -> dict[str, Any]:
         host = [row for row in self.resources if row["service"] == "host"]
@@ -145,7 +146,7 @@ class Witness:
 
 def _cpus(stand: Stand) -> list[int]:
     """The CPUs of both sides of the stand; what happens on others is not noise."""
-    return sorted({*stand.service("broker").cpus, *stand.service("pi").cpus})
+    return sorted({*stand.cpus("host"), *stand.cpus("pi")})
 
 
 def _worst(before: list[Proof], after: list[Proof]) -> list[Proof]:

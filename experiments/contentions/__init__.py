@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from experiments.errors import BadInputError
 from experiments.registry import Choice, Registry, read
+from experiments.roles import Role
 
 REGISTRY: Registry[type[Contention]] = Registry(__name__)
 
@@ -49,7 +50,10 @@ class Achieved:
 class Contention(Choice):
     """A kind of contention, and how hard it disturbs; subclasses are small."""
 
-    service: ClassVar[str]
+    role: ClassVar[Role]
+    """Its service."""
+    through: ClassVar[str | None] = None
+    """The service that it acts through, without which it cannot go on."""
     image: ClassVar[str | None] = None
     """A public image to run instead of our own."""
     once: ClassVar[bool] = False
@@ -58,6 +62,11 @@ class Contention(Choice):
     def __init_subclass__(cls) -> None:
         if "kind" in cls.__dict__:
             REGISTRY.add(cls.kind, cls)
+
+    @property
+    def service(self) -> str:
+        """The name of its service."""
+        return self.role.name
 
     def check(self) -> None:
         """Most have but one level."""
@@ -89,6 +98,12 @@ class Contention(Choice):
         """Return `contention` in the bundle's repetition."""
         facts = {"kind": self.kind, "level": self.argument or None, "cpu_seconds": round(achieved.cpu_s, 3)}
         return facts | {"processes": achieved.processes, "asked": asked} | achieved.told
+
+
+def roles() -> list[Role]:
+    """Return the role of every kind's service, each once; those that run all the time first."""
+    known = dict.fromkeys(kind.role for kind in REGISTRY.all().values())
+    return sorted(known, key=lambda role: role.takes_jobs)
 
 
 def parse(text: str) -> Contention | None:

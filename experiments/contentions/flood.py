@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.contentions import A_TENTH, Achieved, Contention
 from experiments.errors import BadInputError
+from experiments.roles import Role
 
 CLIENTS = 200
 """Clients of the calibrated levels."""
@@ -34,7 +35,8 @@ class Flood(Contention):
     """Open loop, so that a slowed broker is not spared."""
 
     kind = "flood"
-    service = "flooder"
+    role = Role("flooder", takes_jobs=True)
+    through = "broker"
 
     def check(self) -> None:
         """`published` is the default, and too weak to be seen on most hosts."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.contentions import Achieved, Contention
+from experiments.contentions.flood import Flood
 from experiments.errors import BadInputError
 
 
@@ -13,7 +14,8 @@ class MqttStresser(Contention):
     """Started anew for each repetition, for it ends by itself after some ten seconds and tells nothing to a program."""
 
     kind = "mqtt-stresser"
-    service = "flooder"
+    role = Flood.role
+    through = Flood.through
     image = "inovex/mqtt-stresser"
     once = True
 

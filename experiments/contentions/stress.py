@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from experiments.contentions import A_TENTH, Achieved, Contention, Second
 from experiments.errors import BadInputError
+from experiments.roles import Role
 
 HALF = 0.5
 """A contention for CPU that got less than this part of what was free did not disturb as asked."""
@@ -16,7 +17,7 @@ HALF = 0.5
 class Stress(Contention):
     """Runs all the time; `workers` processes besides the first."""
 
-    service = "stressor"
+    role = Role("stressor")
     workers: ClassVar[int]
     words: ClassVar[tuple[str, ...]]
     busy: ClassVar[bool] = True

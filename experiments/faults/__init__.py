@@ -78,7 +78,8 @@ class Place:
     """Where a fault is asked for: what decides whether it can be had."""
 
     containers: bool
-    board: str
+    board: str | None = None
+    """The kind of board; None where there is none."""
 
 
 @dataclass(frozen=True)

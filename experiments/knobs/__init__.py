@@ -8,14 +8,12 @@ knob sets must read as if nobody had touched it, so that an unlabelled condition
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from experiments.errors import BadInputError
 from experiments.registry import Choice, Registry, read
-
-SERVICES = ("broker", "control-loop", "pi", "board", "stressor", "flooder")
 
 REGISTRY: Registry[type[Knob]] = Registry(__name__)
 
@@ -30,6 +28,8 @@ class Service:
     name: str
     cpus: tuple[int, ...]
     """The CPUs it has when no knob says otherwise."""
+    connects: bool = False
+    """Is it an end of the measured connections?"""
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,15 @@ Knobs = tuple[tuple[str, tuple[Knob, ...]], ...]
 """Knobs by service, hashable; a service without any is left out."""
 
 
-def parse(text: str) -> dict[str, tuple[Knob, ...]]:
-    """Read `service=knob[+knob…],service=…`; raise BadInputError."""
+def parse(text: str, services: Collection[str]) -> dict[str, tuple[Knob, ...]]:
+    """Read `service=knob[+knob…],service=…`, of these services; raise BadInputError."""
     found: dict[str, tuple[Knob, ...]] = {}
     # cpus:0,1 has a comma of its own: a new service begins only where a name and an equals sign follow.
     for part in re.split(r",(?=[a-z-]+=)", text):
         service, equals, words = part.partition("=")
-        if not equals or service not in SERVICES or service in found:
+        if not equals or service not in services or service in found:
             example = "say e.g. broker=fifo:90,control-loop=none, or none, or published"
-            raise BadInputError("PRIORITY", text, f"{example}; services are {', '.join(SERVICES)}, each once")
+            raise BadInputError("PRIORITY", text, f"{example}; services are {', '.join(services)}, each once")
         found[service] = tuple(one(word) for word in words.split("+"))
         for knob in found[service]:
             if knob.variable != "PRIORITY":

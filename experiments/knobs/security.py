@@ -11,7 +11,6 @@ from typing import Any
 
 from experiments.knobs import Knob, Service
 
-ON = ("broker", "control-loop", "pi")
 FOLDER = "/run/testbed/credentials"
 """Where containers find what was issued for this run; see `experiments.credentials`."""
 
@@ -40,7 +39,7 @@ class Password(Knob):
     @classmethod
     def untouched(cls, service: Service) -> Any:
         """Anybody may connect; services that disturb connect as they must."""
-        return "none" if service.name in ON else NotImplemented
+        return "none" if service.connects else NotImplemented
 
 
 class Tls(Password):
@@ -49,18 +48,8 @@ class Tls(Password):
     kind = "tls"
 
 
-def observed(service: str, protection: dict[str, Any]) -> str | None:
-    """Return `none`, `password` or `tls` as a service's side shows it; None where it said nothing.
-
-    `protection`: what `clients.control_loop` told, by service. The broker's side is what both clients found behind a
-    door that keeps strangers out.
-    """
-    if service == "broker":
-        sides = {observed(client, protection) for client in ON if client != "broker"}
-        if protection["broker"]["strangers"]:
-            return "none"
-        return sides.pop() if len(sides) == 1 else None
-    side = protection[service]
+def of_client(side: dict[str, Any] | None) -> str | None:
+    """Return `none`, `password` or `tls` as a client's open connection shows it; None where it said nothing."""
     if side is None:
         return None
     return "tls" if side["tls"] else "password" if side["user"] else "none"

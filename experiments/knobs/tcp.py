@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`TCP=nodelay|nagle`: Nagle's algorithm on every connection of broker, control loop and Pi."""
+"""`TCP=nodelay|nagle`: Nagle's algorithm on every measured connection, at both its ends."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from experiments.knobs import Knob, Service, State
-
-ON = ("broker", "control-loop", "pi")
 
 
 class NoDelay(Knob):

@@ -7,14 +7,17 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from experiments import contentions
+from experiments.cells import Conditions
 from experiments.cpus import cpu_sets
 from experiments.errors import RefusedError, RequestFailedError, StandError
-from experiments.faults import Life, Tasks
+from experiments.faults import Hands, Life, Tasks
 from experiments.knobs import Service
-from experiments.plan import Conditions
+from experiments.roles import OBSERVER, Role, named
 
 _REPLY_TIMEOUT_S = 20.0
 
@@ -69,14 +72,27 @@ class Channel:
         return event
 
 
+@dataclass(frozen=True)
+class Configuration:
+    """What a service was told to run on."""
+
+    path: str
+    """Of the file, as its process sees it."""
+    text: str
+
+
 class Stand:
     """What the runner needs of a placement; subclasses know containers or processes."""
 
     name: ClassVar[str]
     containers: ClassVar[bool]
+    roles: ClassVar[tuple[Role, ...]]
+    """Of the family that it is a stand of."""
 
     def __init__(self) -> None:
         self.host_cpus, self.pi_cpus = cpu_sets()
+        self.conditions: Conditions | None = None
+        """Those that it was brought to; None: whatever is there must go."""
         self._channels: dict[str, Channel] = {}
         self._touched: set[str] = set()
         """Services on whose processes `apply` set something."""
@@ -95,25 +111,21 @@ class Stand:
         """Bring the stand to these conditions; cheap when it is there already."""
         raise NotImplementedError
 
-    def fresh_broker(self) -> None:
-        """Replace the broker by a new one without any state."""
+    def refresh(self) -> None:
+        """Replace by new ones what may keep anything from one repetition to the next."""
         raise NotImplementedError
 
     def capture(self) -> Channel:
-        """Start a capture at the present broker; see `clients.capture`."""
+        """Start a capture of what passes; it ends with its reply to `stop`."""
         raise NotImplementedError
 
     def restart(self, service: str) -> None:
         """Start a service anew that ends by itself."""
         raise NotImplementedError
 
-    def broker_file(self) -> str:
-        """Return the path of the broker's configuration, as its process sees it."""
-        raise NotImplementedError
-
-    def broker_configuration(self) -> str:
-        """Return the text the broker was told to run on."""
-        raise NotImplementedError
+    def configurations(self) -> dict[str, Configuration]:
+        """Return, by service, the configuration it was told to run on; of those that have one to be proved."""
+        return {}
 
     def reset(self) -> None:
         """Something died or lied: have the next `up` start everything anew."""
@@ -132,7 +144,7 @@ class Stand:
         return None
 
     def floor_us(self, interval_ms: int = 5) -> list[int]:
-        """Round trips (µs) of 100 raw TCP echoes between control loop and Pi: the instrument's floor."""
+        """Round trips (µs) of 100 raw TCP echoes between the two ends of the loop: the instrument's floor."""
         raise NotImplementedError
 
     def down(self) -> None:
@@ -147,6 +159,10 @@ class Stand:
         """Return the present life of a service, or the one that ended last."""
         raise NotImplementedError
 
+    def hands(self) -> Hands:
+        """Return what faults may do to it, and read of it."""
+        raise NotImplementedError
+
     def revive(self, service: str) -> None:
         """Start a service that ended, as it was started before."""
         raise NotImplementedError
@@ -159,27 +175,22 @@ class Stand:
         """Ask the kernel for the threads of a service."""
         return Tasks(**self.channel("observer").ask(do="tasks", pid=self.life(service).pid))
 
-    def board_counts(self) -> dict[str, int]:
-        """Return what the Pi has counted at its board; it says so at most a second later. Empty before it said any."""
-        said = [line for line in self.log("pi").splitlines() if line.startswith(b"{")]
-        return dict(json.loads(said[-1])["board"]) if said else {}
-
-    def link(self, do: str) -> bool:
-        """Take the Pi's network interface down (`cut`), up (`mend`), or neither (`read`); returns whether it is up."""
-        return bool(self.channel("link").ask(do=do)["up"])
-
-    def disk(self, do: str) -> int:
-        """Fill the broker's disk (`fill`), empty it of that (`empty`), or neither (`read`); returns the free bytes."""
-        return int(self.channel("observer").ask(do="disk", what=do)["free_bytes"])
-
     def channel(self, service: str) -> Channel:
-        """Return the connection to a service that takes requests: control-loop, observer, flooder."""
+        """Return the connection to a service that takes requests."""
         return self._channels[service]
 
     def service(self, name: str) -> Service:
         """Return a service with the CPUs of its side of the stand."""
-        cpus = self.pi_cpus if name in ON_THE_PI else self.host_cpus
-        return Service(name, tuple(int(cpu) for cpu in cpus.split(",")))
+        role = self.role(name)
+        return Service(name, self.cpus(role.side), role.connects)
+
+    def cpus(self, side: str) -> tuple[int, ...]:
+        """Return the CPUs of a side, `host` or `pi`."""
+        return tuple(int(cpu) for cpu in {"host": self.host_cpus, "pi": self.pi_cpus}[side].split(","))
+
+    def role(self, service: str) -> Role:
+        """Return what is known of a service of this stand."""
+        return named([*self.roles, OBSERVER, *contentions.roles()], service)
 
     def rt_budget_us(self, conditions: Conditions, service: str) -> int:
         """Return a service's share of the real-time budget a second; 0 where it has none, or no group of its own."""
@@ -219,7 +230,6 @@ class Stand:
 REAL_TIME = ("fifo", "rr")
 RT_BUDGET_US = 800_000
 """Shared by all real-time services, of the 900 ms a second that the group above them gets."""
-ON_THE_PI = ("pi", "board", "observer")
 REFUSED_REMEDY = (
     "it needs CAP_SYS_NICE, and where the kernel has RT_GROUP_SCHED a budget that only cgroup v1 can give: "
     "see `make doctor`; nice:N, weight:N or cpus:LIST may do instead"

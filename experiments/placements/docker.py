@@ -11,32 +11,28 @@ import secrets
 import select
 import struct
 import subprocess
-import tempfile
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import docker
 import docker.errors
 import docker.types
 from docker.models.containers import Container
 
-from experiments import brokers, credentials, engine, host, images, knobs, published, tidy
+from experiments import engine, host, images, published, tidy
+from experiments.cells import Conditions
 from experiments.cpus import cpu_sets
 from experiments.errors import BadInputError, StandError
-from experiments.faults import Life, Place
-from experiments.observer import disk
-from experiments.placements import REAL_TIME, Channel, Stand, vault
-from experiments.plan import Conditions
+from experiments.faults import Life
+from experiments.placements import REAL_TIME, Channel, Stand
+from experiments.roles import OBSERVER
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
 LABEL = "testbed.run"
-ATTACHED = ("control-loop", "observer", "flooder", "capture", "link")
-_ECHO_PORT = 7007
 _FRAME = struct.Struct(">BxxxL")
 """Before each piece of a container's output: which stream, and how long."""
 
@@ -125,61 +121,42 @@ class DockerStand(Stand):
 
     name = "docker"
     containers = True
+    compose_file: ClassVar[Path] = COMPOSE_FILE
 
-    def __init__(self, pinned: dict[str, str] | None = None) -> None:
+    def __init__(self, pinned: Mapping[str, str]) -> None:
         """Use these images, by service and id, instead of our current ones."""
         super().__init__()
         self._engine = engine.connect()
-        self._pinned = dict(pinned or {})
+        self._pinned = dict(pinned)
         self._folder = Path()
         self._extra = "{}"
         self._project = ""
         self._environment: dict[str, str] = {}
-        self._conditions: Conditions | None = None
         self._kept = True
         self._attached: dict[str, str] = {}
         self._streams: list[_AttachedChannel] = []
         self._run = ""
-        self._vault_filled = False
         self._limits_memory = True
         self._memory_limits: dict[str, int] = {}
-        self._brokers: dict[str, brokers.Broker] = {}
-        """Those that conditions asked for, by kind."""
         self._powers = Powers()
         """The observer's: of all conditions that were asked for, lest one that is made anew forgets what it raised."""
 
     def check(self, conditions: Conditions) -> None:
         """Whatever Compose and our images offer can be had; a public image must be here or pullable."""
         self._powers |= Powers.needed(conditions)
-        if conditions.board.kind == "usb" and engine.is_far():
-            raise BadInputError(
-                "DEVICE",
-                str(conditions.board),
-                "the engine is on another machine, this port on ours; run there, or simavr",
-            )
-        broker = brokers.parse(conditions.broker)
-        broker.check_container(conditions.setup())
-        self._brokers[broker.kind] = broker
         image = conditions.contention.image if conditions.contention else None
         if image and not published.obtain(self._engine, image):
             raise BadInputError("FLOOD", str(conditions.contention), f"no registry gives {image}; say FLOOD=published")
-        if image and conditions.security != "none":
-            raise BadInputError(
-                "SECURITY", conditions.security, f"{image} connects as anybody may; FLOOD=published can"
-            )
         if conditions.fault:
             if engine.is_far():
                 why = "its time is read on this machine's clock, the cycles' on the engine's; run it there"
                 raise BadInputError("FAULT", str(conditions.fault), why)
-            conditions.fault.check(Place(self.containers, conditions.board.kind))
+            conditions.fault.check(conditions.place(containers=True))
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
         self._folder, self._run, self._project = folder, run, f"testbed-{run}"
-        built = images.ensure(self._engine, self._brokers.values())
-        if "broker" in self._pinned:
-            self._pinned["broker"] = images.with_configurations(self._engine, self._pinned["broker"])
-        found = built.replaced(self._pinned)
+        found = self.build().replaced(self._pinned)
         version, info = self._engine.version(), self._engine.info()
         self._environment = found.environment | {"TESTBED_PROJECT": self._project, "TESTBED_RUN": run}
         far = self._examine(info) if engine.is_far() else {}
@@ -203,6 +180,10 @@ class DockerStand(Stand):
             "cpus": {"host": self.host_cpus, "pi": self.pi_cpus},
         }
 
+    def build(self) -> images.Images:
+        """Pull or build the images of the stand; raise StandError."""
+        return images.ensure(self._engine)
+
     def _examine(self, info: dict[str, Any]) -> dict[str, Any]:
         """Describe the engine's machine, which is not ours, and part its CPUs; returns `host` of bundle.json."""
         machine = ask_observer(self._environment, self._project, do="examine")["facts"]
@@ -211,23 +192,18 @@ class DockerStand(Stand):
 
     def up(self, conditions: Conditions) -> None:
         """Let Compose create or recreate what these conditions change, and remove what they do not have."""
-        if conditions == self._conditions:
+        if conditions == self.conditions:
             return
         self._powers |= Powers.needed(conditions)
         self._extra = json.dumps(self._override(conditions))
-        self._environment |= {
-            "TCP": conditions.tcp, "BOARD": conditions.board.kind, "SESSION": conditions.session,
-            "SECURITY": conditions.security,
-        } | self._powers.environment()  # fmt: skip
-        if conditions.security != "none" and not self._vault_filled:
-            self._issue_credentials()
+        self._environment |= self.environment(conditions) | self._powers.environment()
         self.as_run = relocated(self._compose("config"))
         if not (first := self._folder / "compose.yml").exists():  # what a stand that never comes up was to be
             first.write_text(self.as_run)
         told = json.loads(self._compose("config", "--format", "json"))["services"]
         self._memory_limits = {name: int(service["mem_limit"]) for name, service in told.items()}
         helper = conditions.fault.helper if conditions.fault else None
-        services = ["observer", *conditions.services(), *([helper] if helper else [])]
+        services = [OBSERVER.name, *conditions.services(), *([helper] if helper else [])]
         # What was set on a running process, and its group's real-time budget, is undone only by a new container.
         kept = set(services) - self._touched if self._kept else set()
         self._touched.clear()
@@ -236,23 +212,17 @@ class DockerStand(Stand):
                 container.remove(force=True, v=True)
         self._put_budgets_back()  # as long as this observer knows of them: it may be made anew as well
         self._compose("up", "--detach", "--no-build", "--pull", "never", *services)
+        self.conditions, self._kept = conditions, True
         self._attach()
-        self._conditions, self._kept = conditions, True
 
     def reset(self) -> None:
         """Keep what the containers said, and none of them."""
-        self._conditions, self._kept = None, False
+        self.conditions, self._kept = None, False
         tidy.each([("logs", self._save_logs), ("real-time budgets", self._release)])
 
-    def _issue_credentials(self) -> None:
-        with tempfile.TemporaryDirectory(prefix=credentials.PREFIX) as scratch:
-            issued = credentials.issue(Path(scratch), ("broker",))
-            (issued / vault.CONFIGURATION).mkdir()
-            for broker in self._brokers.values():
-                for name, text in broker.secured().items():
-                    (issued / vault.CONFIGURATION / name).write_text(text)
-            vault.fill(self._engine, self._project, {LABEL: self._run}, "testbed/client", issued)
-        self._vault_filled = True
+    def environment(self, conditions: Conditions) -> dict[str, str]:  # noqa: ARG002
+        """Return the variables of the Compose file for these conditions, and get ready what they name."""
+        return {}
 
     def restart(self, service: str) -> None:
         """Restart its container."""
@@ -271,45 +241,14 @@ class DockerStand(Stand):
         """Start its container again."""
         self._container(service).start()
 
-    def fresh_broker(self) -> None:
-        """Restart its container: it persists nothing, so the new process knows nothing of the old."""
-        broker = self._container("broker")
-        # It has no state to save and paho sees the reset at once: no reason to wait for a graceful end.
-        with contextlib.suppress(docker.errors.APIError):  # it is dead already: the repetition before lost it
-            broker.kill("KILL")
-        if self._conditions is not None and self._conditions.setup().stores:
-            self.disk("wipe")
-        broker.start()
-
-    def broker_file(self) -> str:
-        """Return the path within its container."""
-        assert self._conditions is not None
-        return self._brokers[self._conditions.broker].file(self._conditions.setup())
-
-    def broker_configuration(self) -> str:
-        """Return the text of the file that the broker's command names."""
-        assert self._conditions is not None
-        return self._brokers[self._conditions.broker].configuration(self._conditions.setup())
-
     def memory_limit_bytes(self, service: str) -> int | None:
         """Return what Compose was told, unless the engine's kernel knows no such limit."""
         return self._memory_limits[service] if self._limits_memory else None
 
-    def capture(self) -> Channel:
-        """Start a capture in the present broker's network namespace; it ends with its reply to `stop`."""
-        self._compose("up", "--detach", "--no-build", "--pull", "never", "--no-deps", "--force-recreate", "capture")
-        container = self._container("capture")
-        while b"capturing" not in container.logs():
-            if container.status == "exited":
-                raise StandError("the capture did not start; see logs/capture.log")
-            time.sleep(0.02)
-            container.reload()
-        return self._channel("capture", container)
-
     def pids(self) -> dict[str, int]:
         """Ask the engine: process ids as the host sees them."""
-        assert self._conditions is not None
-        pids = {name: int(self._container(name).attrs["State"]["Pid"]) for name in self._conditions.services()}
+        assert self.conditions is not None
+        pids = {name: int(self._container(name).attrs["State"]["Pid"]) for name in self.conditions.services()}
         stopped = [name for name, pid in pids.items() if pid == 0]
         if stopped:
             raise StandError(f"{stopped[0]} has stopped; see logs/{stopped[0]}.log")
@@ -317,10 +256,10 @@ class DockerStand(Stand):
 
     def ailing(self) -> dict[str, str]:
         """Ask the engine."""
-        if self._conditions is None:
+        if self.conditions is None:
             return {}
         states = {each.labels["com.docker.compose.service"]: each.status for each in self._containers()}
-        states = {name: states.get(name, "gone") for name in ["observer", *self._conditions.services()]}
+        states = {name: states.get(name, "gone") for name in [OBSERVER.name, *self.conditions.services()]}
         return {
             name: f"{name} is frozen" if status == "paused" else f"{name} has stopped; see logs/{name}.log"
             for name, status in states.items()
@@ -338,19 +277,6 @@ class DockerStand(Stand):
     def log(self, service: str) -> bytes:
         """Ask the engine for what its container said."""
         return self._container(service).logs()
-
-    def floor_us(self, interval_ms: int = 5) -> list[int]:
-        """Echo between the very containers that the cycles will run in."""
-        self._container("pi").exec_run(["python3", "-m", "clients.echo", "serve", str(_ECHO_PORT)], detach=True)
-        code, output = self._container("control-loop").exec_run(
-            ["python3", "-m", "clients.echo", "ask", "pi", str(_ECHO_PORT), "100", str(interval_ms)]
-        )
-        said = output if isinstance(output, bytes) else b"".join(output)
-        if code:
-            raise StandError(
-                f"the TCP echo between control loop and Pi failed: {said.decode(errors='replace').strip()}"
-            )
-        return [int(value) for value in json.loads(said)]
 
     def down(self) -> None:
         """Keep the logs, then remove containers, network and volume; real-time budgets are put back in between.
@@ -386,7 +312,8 @@ class DockerStand(Stand):
     def _attach(self) -> None:
         for container in self._containers():
             service = container.labels["com.docker.compose.service"]
-            if service in ATTACHED and service != "capture" and self._attached.get(service) != container.id:
+            role = self.role(service)
+            if role.takes_jobs and role.lasting and self._attached.get(service) != container.id:
                 self._attached[service] = str(container.id)
                 self._channels[service] = self._channel(service, container)
 
@@ -395,38 +322,31 @@ class DockerStand(Stand):
         return self._streams[-1]
 
     def _override(self, conditions: Conditions) -> dict[str, Any]:
-        """Return what the Compose file gets on top: the board's and the knobs' wishes, and what the runner starts."""
-        # A health check is a process beside what is measured: good for whoever waits by hand, noise here.
-        services: dict[str, Any] = {name: {"healthcheck": {"disable": True}} for name in ("broker", "pi", "board")}
-        services["control-loop"] = {"command": ["--jobs"], "logging": {"driver": "none"}}
-        services["observer"] = {"logging": {"driver": "none"}, "cap_add": self._powers.capabilities()}
+        """Return what the Compose file gets on top: what the family and the knobs wish, and what the runner starts."""
+        services: dict[str, Any] = {}
         if conditions.contention:
             image = {"image": conditions.contention.image} if conditions.contention.image else {}
             services[conditions.contention.service] = {"command": conditions.contention.arguments(), **image}
-        wishes = list(conditions.board.compose().items())
-        wishes += [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
-        if conditions.security != "none" and conditions.contention and conditions.contention.service == "flooder":
-            wishes.append(("flooder", knobs.one(conditions.security).compose()))
-        broker, setup = self._brokers[conditions.broker], conditions.setup()
-        for service, extra in [("broker", broker.compose(setup)), *wishes]:
+        services[OBSERVER.name] = {"logging": {"driver": "none"}, "cap_add": self._powers.capabilities()}
+        wishes = [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
+        for service, extra in [*self.wishes(conditions), *wishes]:
             services[service] = services.get(service, {}) | extra
         for service, image_id in self._pinned.items():
-            if service == broker.image_of:
-                services["broker"]["image"] = image_id
-            elif service in knobs.SERVICES and service != "broker":
+            if service in services or service in conditions.services():
                 services[service] = {"image": image_id} | services.get(service, {})
         if any("ulimits" in extra for extra in services.values()) and not may_raise_rtprio(self._engine, self._project):
             for extra in services.values():
                 extra.pop("ulimits", None)
-        if not setup.stores:
-            return {"services": services}
-        # In memory: a disk's own latency is not what is measured. The observer has it too, which keeps it over a kill.
-        mount = {"type": "volume", "source": "store", "volume": {"nocopy": True}}
-        services["broker"]["volumes"] = [*services["broker"].get("volumes", ()), mount | {"target": broker.store}]
-        services["observer"] |= {"volumes": [mount | {"target": str(disk.STORE)}]}
-        options = {"type": "tmpfs", "device": "tmpfs", "o": "size=4m,mode=0777"}
-        store = {"labels": {LABEL: self._environment["TESTBED_RUN"]}, "driver_opts": options}
-        return {"services": services, "volumes": {"store": store}}
+        volumes = self.mount(services, conditions)
+        return {"services": services} | ({"volumes": volumes} if volumes else {})
+
+    def wishes(self, conditions: Conditions) -> list[tuple[str, dict[str, Any]]]:  # noqa: ARG002
+        """Return what services get on top for these conditions: pairs of a service and its entry, later ones win."""
+        return []
+
+    def mount(self, services: dict[str, Any], conditions: Conditions) -> dict[str, Any]:  # noqa: ARG002
+        """Add to the services' volumes what these conditions need; returns the volumes beside the Compose file's."""
+        return {}
 
     def _containers(self) -> list[Container]:
         return self._engine.containers.list(all=True, filters=_of_project(self._project), ignore_removed=True)
@@ -438,7 +358,7 @@ class DockerStand(Stand):
             raise StandError(f"the container of {service} is gone") from None
 
     def _compose(self, *arguments: str) -> str:
-        command = ["docker", "compose", "--file", str(COMPOSE_FILE), "--file", "-"]
+        command = ["docker", "compose", "--file", str(self.compose_file), "--file", "-"]
         # A session of its own: Ctrl-C is for us, and we take the stand down in order.
         done = subprocess.run(
             [*command, "--profile", "*", *arguments],
@@ -455,7 +375,7 @@ class DockerStand(Stand):
         tidy.each([
             (service, functools.partial(_save_log, container, self._folder / "logs" / f"{service}.log"))
             for service, container in services.items()
-            if service not in ATTACHED  # their standard error is kept as it comes
+            if not self.role(service).takes_jobs  # their standard error is kept as it comes
         ])  # fmt: skip
 
 
@@ -464,12 +384,11 @@ def _save_log(container: Container, path: Path) -> None:
         log.write(container.logs())
 
 
-def require(pinned: dict[str, str] | None = None) -> DockerStand:
-    """Return the placement, on these images if any are pinned, or say what it lacks; raise BadInputError."""
+def require() -> None:
+    """Raise BadInputError with what the placement lacks here, if anything."""
     lack = engine.lacking()
     if lack:
         raise BadInputError("PLACEMENT", "docker", f"{lack.reason}: {lack.remedy}; or say PLACEMENT=host")
-    return DockerStand(pinned)
 
 
 def may_raise_rtprio(client: docker.DockerClient, project: str) -> bool:

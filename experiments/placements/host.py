@@ -13,23 +13,20 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from experiments import brokers, credentials
-from experiments.brokers import Broker
-from experiments.credentials import OPEN, Protection
+from experiments.cells import Conditions
 from experiments.errors import BadInputError, StandError
-from experiments.faults import Life, Place
+from experiments.faults import Life
 from experiments.placements import Channel, Stand
-from experiments.plan import Conditions
+from experiments.roles import OBSERVER
 
 ROOT = Path(__file__).parents[2]
-_BROKER_STARTS_WITHIN_S = 30.0
+PYTHON = [sys.executable, "-m"]
+"""What runs a module of ours."""
 _CONFINED = Path(__file__).with_name("confined.py")
 _REAPER = Path(__file__).with_name("reaper.py")
 
@@ -51,7 +48,7 @@ class _PipeChannel(Channel):
 
 
 @dataclass(frozen=True)
-class _Command:
+class Command:
     """How a service is started."""
 
     words: list[str]
@@ -67,77 +64,49 @@ class HostStand(Stand):
 
     def __init__(self) -> None:
         super().__init__()
-        self._brokers: dict[str, Broker] = {}
-        """Those that conditions asked for, by kind."""
         self._folder = Path()
-        self._port = 0
-        self._broker_command: list[str] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._commands: dict[str, _Command] = {}
+        self._commands: dict[str, Command] = {}
         # A child dies with the thread that started it (PR_SET_PDEATHSIG): one that lives as long as we do.
         self._starter = ThreadPoolExecutor(1, "starter")
         self._reaper: subprocess.Popen[str] | None = None
-        self._issued: tempfile.TemporaryDirectory[str] | None = None
-        """This run's credentials, where SECURITY asks for some."""
-        self._ports: tempfile.TemporaryDirectory[str] | None = None
-        self._conditions: Conditions | None = None
 
     def check(self, conditions: Conditions) -> None:
         """Only what this machine has can be had."""
-        broker = brokers.parse(conditions.broker)
-        broker.check_host(conditions.setup())
-        self._brokers[broker.kind] = broker
         for service, asked in conditions.knobs:
             for knob in asked:
                 if knob.containers_only:
                     raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
         if conditions.contention:
             conditions.contention.host_program()
-        if conditions.session == "persistent" and conditions.fault and conditions.fault.ends("broker"):
-            why = "the broker of plain processes keeps none over its own end; say PLACEMENT=docker"
-            raise BadInputError("SESSION", conditions.session, why)
         if conditions.fault:
-            conditions.fault.check(Place(self.containers, conditions.board.kind))
-        if conditions.board.kind == "simavr":
-            conditions.board.on_host(lambda command: command[0])
+            conditions.fault.check(conditions.place(containers=False))
 
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:  # noqa: ARG002
-        """Choose a free port; there is nothing to build."""
+        """There is nothing to build."""
         self._folder = folder.resolve()  # our processes run elsewhere
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self._port = probe.getsockname()[1]
-        version = ", ".join(f"{kind} {broker.version_on_host()}" for kind, broker in self._brokers.items())
-        return {
-            "images": {"broker": {"reference": None, "id": None, "origin": "this host", "version": version}},
-            "engine": None,
-            "cpus": {"host": self.host_cpus, "pi": self.pi_cpus},
-        }
+        return {"images": {}, "engine": None, "cpus": {"host": self.host_cpus, "pi": self.pi_cpus}}
 
     def up(self, conditions: Conditions) -> None:
         """Start everything anew when the conditions change."""
-        if conditions == self._conditions:
+        if conditions == self.conditions:
             return
         self.down()
-        self._conditions = conditions
-        python = [sys.executable, "-m"]
-        self._open("observer", [*python, "experiments.observer"])
-        if conditions.security != "none":
-            self._issued = tempfile.TemporaryDirectory(prefix=credentials.PREFIX)
-            credentials.issue(Path(self._issued.name), ("127.0.0.1",))
-        self.fresh_broker()
-        port = conditions.board.on_host(self._start_board)
-        client = ["--broker", "127.0.0.1", "--port", str(self._port), "--tcp", conditions.tcp]
-        session = ["--session", conditions.session]
-        if self._issued:
-            client += ["--security", conditions.security, "--credentials", str(Path(self._issued.name) / "client")]
-        bridge = ["--board", conditions.board.kind, *(["--serial", port] if port else [])]
-        self._start("pi", [*python, "rpi", *client, *session, *bridge])
-        self._open("control-loop", [*python, "clients.control_loop", "--jobs", *client, *session])
-        contention = conditions.contention
-        if contention:
-            start = self._open if contention.service == "flooder" else self._start
-            where = client if contention.service == "flooder" else []
-            start(contention.service, [*contention.host_program(), *contention.arguments(), *where])
+        self.conditions = conditions
+        self._open(OBSERVER.name, [*PYTHON, "experiments.observer"])
+        self.begin(conditions)
+        if contention := conditions.contention:
+            start = self._open if contention.role.takes_jobs else self._start
+            words = [*contention.host_program(), *contention.arguments(), *self.words_for(conditions)]
+            start(contention.service, words)
+
+    def begin(self, conditions: Conditions) -> None:
+        """Start the services of the family."""
+        raise NotImplementedError
+
+    def words_for(self, conditions: Conditions) -> list[str]:  # noqa: ARG002
+        """Return what a contention's command line gets at its end: where that which it acts through is."""
+        return []
 
     def capture(self) -> Channel:
         """Refuse: on loopback every frame passes twice."""
@@ -158,70 +127,33 @@ class HostStand(Stand):
         return Life(process.pid, str(process.pid), 128 - status if status is not None and status < 0 else status)
 
     def revive(self, service: str) -> None:
-        """Run its command again; a board's new port takes the place of the old."""
+        """Run its command again."""
         command = self._commands[service]
         for pipe in (self._processes[service].stdin, self._processes[service].stdout):
             _close(pipe)
-        if service == "board":
-            self._start_board(command.words)
-        else:
-            self._start(service, command.words, piped=command.piped, cpus=command.cpus)
+        self.begin_again(service, command)
 
-    def fresh_broker(self) -> None:
-        """End the broker's process and start another."""
-        assert self._conditions is not None
-        self._stop("broker")
-        nodelay = self._conditions.tcp == "nodelay"
-        broker = self._brokers[self._conditions.broker]
-        protection = Protection(self._conditions.security, Path(self._issued.name)) if self._issued else OPEN
-        self._broker_command = broker.host_command(
-            self._port, nodelay=nodelay, folder=self._folder / "logs", protection=protection
-        )
-        self._await_broker(broker.kind, self._start("broker", self._broker_command))
-
-    def _await_broker(self, kind: str, process: subprocess.Popen[bytes]) -> None:
-        """Wait until the port is served; raise StandError with the broker's last words where it ends instead."""
-        deadline_s = time.monotonic() + _BROKER_STARTS_WITHIN_S
-        while time.monotonic() < deadline_s:
-            if process.poll() is not None:
-                words = (self._folder / "logs" / "broker.log").read_text(errors="replace").split("\n")
-                last = next((line.strip() for line in reversed(words) if line.strip()), "it said nothing")
-                raise StandError(
-                    f"the broker ({kind}) ended with exit status {process.returncode}: {last}; see logs/broker.log"
-                )
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
-                return
-            time.sleep(0.02)
-        raise StandError(
-            f"the broker ({kind}) does not serve 127.0.0.1:{self._port} after "
-            f"{_BROKER_STARTS_WITHIN_S:.0f} s; see logs/broker.log"
-        )
-
-    def broker_file(self) -> str:
-        """Return the last word of its command, see `Broker.host_command`."""
-        return self._broker_command[-1]
-
-    def broker_configuration(self) -> str:
-        """Return the file that the broker's kind wrote."""
-        return Path(self.broker_file()).read_text()
+    def begin_again(self, service: str, command: Command) -> None:
+        """Start a service that ended, by the command it had."""
+        self._start(service, command.words, piped=command.piped, cpus=command.cpus)
 
     def reset(self) -> None:
         """Whatever the conditions, they are not there any more."""
-        self._conditions = None
+        self.conditions = None
 
     def pids(self) -> dict[str, int]:
         """Return our children's process ids."""
-        assert self._conditions is not None
-        stopped = [name for name in self._conditions.services() if self._processes[name].poll() is not None]
+        assert self.conditions is not None
+        stopped = [name for name in self.conditions.services() if self._processes[name].poll() is not None]
         if stopped:
             raise StandError(f"{stopped[0]} has stopped; see logs/{stopped[0]}.log")
-        return {name: self._processes[name].pid for name in self._conditions.services()}
+        return {name: self._processes[name].pid for name in self.conditions.services()}
 
     def ailing(self) -> dict[str, str]:
         """Look at our children."""
-        if self._conditions is None:
+        if self.conditions is None:
             return {}
-        ills = {name: self._ill(name) for name in ["observer", *self._conditions.services()]}
+        ills = {name: self._ill(name) for name in [OBSERVER.name, *self.conditions.services()]}
         return {name: f"{name} {ill}" for name, ill in ills.items() if ill}
 
     def _ill(self, name: str) -> str | None:
@@ -258,25 +190,6 @@ class HostStand(Stand):
             self._reaper.wait()
             self._reaper = None
         self._channels.clear()
-        if self._issued is not None:
-            self._issued.cleanup()
-            self._issued = None
-        if self._ports is not None:
-            self._ports.cleanup()
-            self._ports = None
-
-    def _start_board(self, command: list[str]) -> str:
-        process = self._start("board", command, piped=True)
-        assert process.stdout is not None
-        line = process.stdout.readline().decode().split()
-        if len(line) != 2 or line[0] != "ready":
-            raise StandError("the board did not start; see logs/board.log")
-        # A link, because a board that is started anew has another port, and the Pi looks where it looked before.
-        self._ports = self._ports or tempfile.TemporaryDirectory(prefix="testbed-port-")
-        port, fresh = Path(self._ports.name, "board"), Path(self._ports.name, "fresh")
-        fresh.symlink_to(line[1])
-        fresh.replace(port)
-        return str(port)
 
     def _open(self, name: str, command: list[str]) -> None:
         self._channels[name] = _PipeChannel(name, self._start(name, command, piped=True))
@@ -286,7 +199,7 @@ class HostStand(Stand):
     ) -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE if piped else subprocess.DEVNULL
         cpus = cpus or ",".join(map(str, self.service(name).cpus))
-        self._commands[name] = _Command(command, cpus, piped)
+        self._commands[name] = Command(command, cpus, piped)
 
         def start() -> subprocess.Popen[bytes]:
             with (self._folder / "logs" / f"{name}.log").open("ab") as log:

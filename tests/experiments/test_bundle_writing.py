@@ -17,20 +17,26 @@ import pyarrow.parquet as pq
 import pytest
 from stand import ROOT, facts_of, samples_of
 
-from experiments.bundle import SAMPLES, BundleWriter
+from experiments import families
+from experiments.bundle import BundleWriter, columns, typed
 from experiments.errors import TestbedError
 
+FAMILY = families.named("control")
+COLUMNS = columns(FAMILY)
 REPETITIONS, ROWS = 4, 50
 
 WRITER = f"""
 import os, resource, signal, sys
 from pathlib import Path
-from experiments.bundle import SAMPLES, BundleWriter
+from experiments import families
+from experiments.bundle import BundleWriter, columns, typed
 
-row = {{name: None for name in SAMPLES.names}} | {{"scenario": "1", "status": "ok"}}
+FAMILY = families.named("control")
+COLUMNS = columns(FAMILY)
+row = {{name: None for name in COLUMNS}} | {{"scenario": "1", "status": "ok"}}
 
 def write(folder):
-    writer = BundleWriter(folder, "test", {{"padding": "x" * 500}})
+    writer = BundleWriter(folder, "test", FAMILY, {{"padding": "x" * 500}})
     for repetition in range({REPETITIONS}):
         # Values that compress badly, so that the file grows.
         rows = [row | {{"sequence": hash((repetition, n)) % 2**40}} for n in range({ROWS})]
@@ -79,7 +85,7 @@ def write(kind: str, limits: list[int], results: Path) -> list[int]:
 def check_readable(bundle: Path) -> dict[str, Any]:
     """Whatever is linked as the latest can be read, and never claims more than there is."""
     facts = facts_of(bundle)
-    assert all(pq.read_schema(file).equals(SAMPLES) for file in bundle.glob("samples.parquet"))
+    assert all(pq.read_schema(file).equals(typed(COLUMNS)) for file in bundle.glob("samples.parquet"))
     assert not (facts["status"] == "complete" and not (bundle / "samples.parquet").exists())
     rows = len(samples_of(bundle))
     assert rows % ROWS == 0
@@ -131,16 +137,16 @@ def test_a_disk_that_is_full_at_any_byte_leaves_a_readable_bundle(tmp_path: Path
 
 
 def test_the_sums_are_those_of_the_files(tmp_path: Path) -> None:
-    writer = BundleWriter(tmp_path, "test", {})
+    writer = BundleWriter(tmp_path, "test", FAMILY, {})
     writer.close("refused", "because")
     facts = json.loads((writer.folder / "bundle.json").read_text())
-    assert (facts["status"], facts["reason"], facts["schema_version"]) == ("refused", "because", 1)
+    assert (facts["status"], facts["reason"], facts["schema_version"]) == ("refused", "because", 2)
     assert facts["ended_utc"] > facts["started_utc"]
     check_sums(writer.folder)
 
 
 def test_two_runs_in_one_second_get_a_folder_each_and_latest_is_the_second(tmp_path: Path) -> None:
-    folders = [BundleWriter(tmp_path, "test", {}).folder for _ in range(3)]
+    folders = [BundleWriter(tmp_path, "test", FAMILY, {}).folder for _ in range(3)]
     assert len(set(folders)) == 3
     assert (tmp_path / "latest").resolve() == folders[-1]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["latest", *(folder.name for folder in folders)])
@@ -154,19 +160,19 @@ def test_a_repetition_costs_the_same_however_many_went_before(tmp_path: Path, mo
         written.append(scratch.stat().st_size)
         return replace(scratch, target)
 
-    writer = BundleWriter(tmp_path, "test", {"plan": {"order": [[0, n] for n in range(300)]}})
+    writer = BundleWriter(tmp_path, "test", FAMILY, {"plan": {"order": [[0, n] for n in range(300)]}})
     monkeypatch.setattr(Path, "replace", counting)
     costs = []
     for order in range(300):
         written.clear()
-        rows = [dict.fromkeys(SAMPLES.names) | {"sequence": order}] * ROWS
+        rows = [dict.fromkeys(COLUMNS) | {"sequence": order}] * ROWS
         writer.add({"order": order}, rows, [{"t_ns": order, "service": "broker"}])
         costs.append(sum(written))
     assert max(costs) < 1.1 * min(costs)
 
 
 def test_a_repetition_that_a_rerun_superseded_says_so_at_once(tmp_path: Path) -> None:
-    writer = BundleWriter(tmp_path, "test", {})
+    writer = BundleWriter(tmp_path, "test", FAMILY, {})
     for order in range(2):
         writer.facts["repetitions"].append({"order": order, "counted": True})
         writer.save()
@@ -200,7 +206,7 @@ def fill(disk: Path) -> None:
 
 
 def test_a_disk_that_fills_up_is_said_with_the_file_and_the_bundle_is_sealed_all_the_same(small_disk: Path) -> None:
-    writer = BundleWriter(small_disk / "results", "scenario-0", {"plan": {}})
+    writer = BundleWriter(small_disk / "results", "scenario-0", FAMILY, {"plan": {}})
     fill(small_disk)
     with pytest.raises(OSError, match="No space left on device") as caught:
         writer.add({"order": 0}, [{"scenario": "0", "sequence": n} for n in range(1000)])
@@ -219,22 +225,22 @@ def test_a_disk_that_is_full_before_the_start_is_said_and_nothing_is_left(small_
     results.mkdir()
     fill(small_disk)
     with pytest.raises(TestbedError, match="scenario-0: No space left on device; nothing was started"):
-        BundleWriter(results, "scenario-0", {"plan": {}})
+        BundleWriter(results, "scenario-0", FAMILY, {"plan": {}})
     assert list(results.iterdir()) == []
 
 
 def test_results_that_are_a_file_and_a_latest_that_is_a_folder_are_said_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TestbedError, match="file is no folder, and bundles go there; move it away"):
-        BundleWriter(tmp_path / "file", "scenario-0", {"plan": {}})
+        BundleWriter(tmp_path / "file", "scenario-0", FAMILY, {"plan": {}})
     (tmp_path / "results" / "latest").mkdir(parents=True)
     with pytest.raises(TestbedError, match="latest is not the link that we keep there; move it away"):
-        BundleWriter(tmp_path / "results", "scenario-0", {"plan": {}})
+        BundleWriter(tmp_path / "results", "scenario-0", FAMILY, {"plan": {}})
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["latest"], "no litter"
 
 
 def test_each_set_of_conditions_keeps_the_compose_project_that_it_ran_in(tmp_path: Path) -> None:
-    writer = BundleWriter(tmp_path, "study", {})
+    writer = BundleWriter(tmp_path, "study", FAMILY, {})
     (writer.folder / "compose.yml").write_text("what the floor was measured in")
     named = [writer.add_compose(project) for project in ("fifo", "none", "fifo")]
     writer.close("complete", None)

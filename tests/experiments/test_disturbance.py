@@ -21,6 +21,7 @@ class OneService(Stand):
 
     name = "host"
     containers = False
+    roles = ()
 
     def __init__(self, flooder: Flooder) -> None:
         super().__init__()
@@ -30,8 +31,8 @@ class OneService(Stand):
     def restart(self, service: str) -> None:
         self.steps.append(f"restart {service}")
 
-    def fresh_broker(self) -> None:
-        self.steps.append("fresh broker")
+    def refresh(self) -> None:
+        self.steps.append("refresh")
 
 
 @pytest.fixture
@@ -114,6 +115,6 @@ def test_what_a_broker_takes_is_the_median_of_three_saturations_each_on_a_fresh_
     began_ns = clock.now_ns
     flooder.accounts = [{"delivered": count, "elapsed_s": 2.0} for count in (9000, 1000, 3001)]
     assert capacity(stand, contention("flood", "50%"), RUN) == 1500.5
-    assert stand.steps == ["fresh broker"] * 3
+    assert stand.steps == ["refresh"] * 3
     assert [each for each in flooder.heard if each != "stop"] == [contention("flood", "saturate").job(RUN, None)] * 3
     assert clock.now_ns - began_ns == 3 * disturbance._CAPACITY_S * 1e9

@@ -17,7 +17,7 @@ from stand import ROOT, Runner, alive, check_bundle, children, eventually
 from experiments import brokers, plan
 from experiments.brokers import amqtt
 from experiments.errors import BadInputError, StandError
-from experiments.placements.host import HostStand
+from experiments.families.control.processes import ControlAsProcesses
 from experiments.variables import Settings
 
 HOST = ("PLACEMENT=host", "REPETITIONS=1", "MESSAGES=20", "INTERVALS=10")
@@ -139,13 +139,13 @@ def test_a_broker_that_cannot_start_says_its_exit_status_and_last_words(
     command = ["sh", "-c", "echo starting; echo 'Error: Address already in use' >&2; exit 3"]
     monkeypatch.setattr(brokers.parse("amqtt").__class__, "host_command", lambda *_, **__: command)
     (tmp_path / "logs").mkdir()
-    stand = HostStand()
+    stand = ControlAsProcesses()
     conditions = plan.of_scenario("0", Settings(broker="amqtt"), "0", "host").cells[0].conditions
     stand.check(conditions)
     stand.prepare(tmp_path, "0")
     stand._conditions = conditions
     with pytest.raises(StandError, match=r"broker \(amqtt\) ended with exit status 3: Error: Address already in use"):
-        stand.fresh_broker()
+        stand.refresh()
     stand.down()
 
 
@@ -154,7 +154,7 @@ def test_a_broker_whose_program_is_missing_is_refused_beforehand(
 ) -> None:
     monkeypatch.setattr(amqtt, "_PROGRAM", tmp_path / "amqtt")
     with pytest.raises(BadInputError, match=r"BROKER=amqtt: .*amqtt is not there; remove \.venv and run make again"):
-        HostStand().check(plan.of_scenario("0", Settings(broker="amqtt"), "0", "host").cells[0].conditions)
+        ControlAsProcesses().check(plan.of_scenario("0", Settings(broker="amqtt"), "0", "host").cells[0].conditions)
 
 
 def pid_of(process: subprocess.Popen[str], words: str) -> int:
@@ -212,7 +212,7 @@ def test_a_hangup_ends_a_run_in_order(runner: Runner) -> None:
 
 def test_what_a_service_started_ends_with_it(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    stand = HostStand()
+    stand = ControlAsProcesses()
     stand._folder = tmp_path
     process = stand._start("workers", ["sh", "-c", "sleep 300 & exec sleep 300"], cpus=stand.host_cpus)
     worker = eventually(lambda: children(process.pid), "a worker")
@@ -222,8 +222,8 @@ def test_what_a_service_started_ends_with_it(tmp_path: Path) -> None:
 
 RUNNER = """
 import pathlib, sys, time
-from experiments.placements.host import HostStand
-stand = HostStand()
+from experiments.families.control.processes import ControlAsProcesses
+stand = ControlAsProcesses()
 stand._folder = pathlib.Path(sys.argv[1])
 for name in ("stopped", "workers"):
     stand._start(name, ["sh", "-c", "sleep 300 & exec sleep 300"], cpus=stand.host_cpus)

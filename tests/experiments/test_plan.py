@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from experiments import cli
 from experiments.errors import BadInputError
+from experiments.families import Study
+from experiments.families.control import studies
+from experiments.families.control.scenarios.thesis import THESIS
 from experiments.plan import OF_THE_WHOLE_RUN, Plan, of_scenario, of_study
-from experiments.scenarios import SCENARIOS
-from experiments.studies import STUDIES, Study
 from experiments.variables import VARIABLES, Settings
 
 swaps = st.builds(
@@ -71,9 +72,9 @@ def test_scenario_1_without_a_board_has_the_conditions_of_scenario_0() -> None:
     ]
 
 
-@pytest.mark.parametrize("number", sorted(SCENARIOS))
+@pytest.mark.parametrize("number", sorted(THESIS))
 def test_a_bare_host_gets_the_model_where_the_scenario_has_a_board(number: str) -> None:
-    ideal = SCENARIOS[number].device == "none"
+    ideal = THESIS[number].device == "none"
     for placement, board in (("docker", "simavr"), ("host", "model")):
         cells = of_scenario(number, Settings(), "0123abcd", placement).cells
         assert {str(cell.conditions.board) for cell in cells} == {"none" if ideal else board}
@@ -92,7 +93,8 @@ def test_a_repetitions_schedule_includes_its_warm_up() -> None:
 def study_of(monkeypatch: pytest.MonkeyPatch, **swaps: str) -> Plan:
     """A study whose second arm swaps these."""
     arms = {"usual": {}, "other": swaps}
-    monkeypatch.setitem(STUDIES, "trial", Study("Does it matter?", ("0",), arms, {"INTERVALS": "20"}))
+    trial = Study("Does it matter?", ("0",), arms, ("T.p50",), {"INTERVALS": "20"})
+    monkeypatch.setitem(studies.REGISTRY._kinds, "trial", trial)
     return of_study("trial", {}, "0123abcd", "host")
 
 
@@ -180,7 +182,7 @@ def test_the_study_of_brokers_puts_each_to_both_scenarios_beside_mosquitto() -> 
     cells = of_study("brokers", {}, "0123abcd").cells
     assert cells[0].arm == "mosquitto"
     assert {(cell.arm, cell.scenario) for cell in cells} == {
-        (kind, scenario) for kind in STUDIES["brokers"].arms for scenario in ("1", "5")
+        (kind, scenario) for kind in studies.REGISTRY.all()["brokers"].arms for scenario in ("1", "5")
     }
     assert all(cell.arm == cell.conditions.broker for cell in cells)
 

@@ -21,7 +21,7 @@ def test_running_quantiles_are_those_of_the_answers_to_the_step(count: int) -> N
     p50, p99 = ordered[count * 50 // 100], ordered[count * 99 // 100]
     steps = Counter(t // progress.STEP_US for t in t_us)
     wanted = f"T p50 {p50 // 10 / 100:.2f} p99 {p99 // 10 / 100:.2f} ms"
-    assert progress._running(steps) == wanted
+    assert progress._running("T", steps) == wanted
 
 
 def test_nothing_is_kept_where_nobody_watches() -> None:

@@ -15,9 +15,10 @@ import pytest
 from experiments import differences, images, plan, replay
 from experiments.boards import usb
 from experiments.errors import BadInputError
+from experiments.families import Study
+from experiments.families.control import studies
+from experiments.families.control.scenarios.thesis import THESIS
 from experiments.replay import Recorded
-from experiments.scenarios import SCENARIOS
-from experiments.studies import STUDIES, Study
 from experiments.variables import Settings
 
 ID = "sha256:" + "a" * 64
@@ -43,7 +44,7 @@ def with_cell(folder: Path, **changes: Any) -> Recorded:
     return recorded(folder, scenario(), plan=planned)
 
 
-@pytest.mark.parametrize("number", SCENARIOS)
+@pytest.mark.parametrize("number", THESIS)
 def test_a_scenario_is_planned_again_as_it_was(tmp_path: Path, number: str) -> None:
     planned = scenario(number)
     again = recorded(tmp_path, planned).plan("89abcdef")
@@ -52,7 +53,7 @@ def test_a_scenario_is_planned_again_as_it_was(tmp_path: Path, number: str) -> N
     assert again.settings.seed == 7
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", studies.REGISTRY.all())
 def test_a_study_is_planned_again_as_it_was(tmp_path: Path, name: str) -> None:
     planned = plan.of_study(name, {"SEED": "7"}, "0123abcd")
     again = recorded(tmp_path, planned).plan("89abcdef")
@@ -66,7 +67,7 @@ def test_levels_and_swaps_survive(tmp_path: Path) -> None:
 
 def test_brokers_messages_and_timeouts_of_arms_survive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arms = {"amqtt": {"BROKER": "amqtt", "MESSAGES": "7"}, "slow": {"BROKER": "mosquitto", "TIMEOUT_MS": "5000"}}
-    monkeypatch.setitem(STUDIES, "trial", Study("Which broker?", ("0",), arms))
+    monkeypatch.setitem(studies.REGISTRY._kinds, "trial", Study("Which broker?", ("0",), arms, ("T.p50",)))
     planned = plan.of_study("trial", {"SEED": "7"}, "0123abcd", "host")
     assert recorded(tmp_path, planned).plan("89abcdef").cells == planned.cells
 

@@ -16,11 +16,13 @@ from scripted import Flooder
 from stand import check_bundle, samples_of
 
 from clients.schedule import Job
-from experiments import plan, runner
+from experiments import plan
+from experiments.cells import Conditions
 from experiments.engine import GONE
 from experiments.errors import RequestFailedError, StandError
-from experiments.placements import Channel, Stand
-from experiments.plan import Conditions
+from experiments.families.control import outcome
+from experiments.families.control.roles import ROLES
+from experiments.placements import Channel, Configuration, Stand
 from experiments.runner import Runner
 from experiments.variables import Settings
 
@@ -91,6 +93,7 @@ class ScriptedStand(Stand):
 
     name = "host"
     containers = False
+    roles = ROLES
 
     def __init__(self, faults: dict[int, Fault] | None = None) -> None:
         super().__init__()
@@ -149,17 +152,17 @@ class ScriptedStand(Stand):
         self._well()
         self.up_fails = fails
 
-    def fresh_broker(self) -> None:
+    def refresh(self) -> None:
         """It is fresh."""
         self.steps.append("fresh broker")
 
-    def broker_file(self) -> str:
-        """Where it would be."""
-        return "/broker.conf"
+    def configurations(self) -> dict[str, Configuration]:
+        """As every proof shows the broker's."""
+        return {"broker": Configuration("/broker.conf", CONFIGURATION)}
 
-    def broker_configuration(self) -> str:
-        """As every proof shows it."""
-        return CONFIGURATION
+    def hands(self) -> Any:
+        """For no fault at all."""
+        return self
 
     def pids(self) -> dict[str, int]:
         """Some."""
@@ -246,7 +249,7 @@ def test_what_was_not_as_asked_refuses_the_repetition(run: Run, fault: Fault, re
 
 
 def test_what_the_broker_says_it_dropped_becomes_increases_also_where_it_began_anew() -> None:
-    rows = runner._drops([(1, 5), (2, 5), (3, 9), (4, 2)])
+    rows = outcome.drops([(1, 5), (2, 5), (3, 9), (4, 2)])
     assert [(row["t_ns"], row["sys_dropped"]) for row in rows] == [(2, 0), (3, 4), (4, 2)]
 
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from experiments import cli, faults
 from experiments.brokers.mosquitto import Mosquitto
 from experiments.errors import BadInputError
+from experiments.families.control import studies
+from experiments.families.control.conditions import ControlConditions
+from experiments.families.control.processes import ControlAsProcesses
 from experiments.faults import Place, step
-from experiments.placements.host import HostStand
-from experiments.plan import Conditions, of_scenario, of_study
-from experiments.studies import STUDIES
+from experiments.plan import of_scenario, of_study
 from experiments.variables import Settings
 
 LONG = Settings(intervals=(20,), messages=1000, seed=1)
@@ -181,7 +182,7 @@ def test_a_study_of_faults_leaves_out_what_this_host_cannot_do_and_says_so() -> 
         "serial:unplug:1s",
     }
     assert left_out["link:cut:1s"].endswith("say PLACEMENT=docker")
-    assert {cell.arm for cell in kept.cells} | set(left_out) == set(STUDIES["faults"].arms)
+    assert {cell.arm for cell in kept.cells} | set(left_out) == set(studies.REGISTRY.all()["faults"].arms)
     assert {line for line in cli._notices(kept, None) if line.startswith("left out: ")} == {
         f"left out: arm {arm}: {reason}" for arm, reason in left_out.items()
     }
@@ -208,14 +209,14 @@ def test_a_session_is_part_of_a_cells_conditions() -> None:
 def test_a_broker_that_would_keep_no_session_refuses_persistent_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Mosquitto, "available_on_host", lambda _self: True)
 
-    def conditions(broker: str, fault: str) -> Conditions:
+    def conditions(broker: str, fault: str) -> ControlConditions:
         settings = Settings.parse({"MESSAGES": "1000", "INTERVALS": "20", "BROKER": broker, "SESSION": "persistent",
                                    "DEVICE": "none", "FAULT": fault})  # fmt: skip
         return of_scenario("0", settings, "0123abcd", "host").cells[0].conditions
 
-    HostStand().check(conditions("mosquitto", "pi:kill"))
+    ControlAsProcesses().check(conditions("mosquitto", "pi:kill"))
     with pytest.raises(BadInputError, match="SESSION=persistent: aMQTT keeps none of clients without a password"):
-        HostStand().check(conditions("amqtt", "pi:kill"))
+        ControlAsProcesses().check(conditions("amqtt", "pi:kill"))
     for fault in ("broker:kill", "broker:restart"):
         with pytest.raises(BadInputError, match="SESSION=persistent: the broker of plain processes keeps none over"):
-            HostStand().check(conditions("mosquitto", fault))
+            ControlAsProcesses().check(conditions("mosquitto", fault))

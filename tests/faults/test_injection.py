@@ -14,9 +14,9 @@ import pytest
 from experiments import contentions, faults
 from experiments.boards.none import NoBoard
 from experiments.errors import RefusedError
+from experiments.families.control.conditions import ControlConditions
 from experiments.faults import Life, Tasks
 from experiments.injection import Injection
-from experiments.plan import Conditions
 from experiments.runner import _Watch
 from experiments.witness import Witness
 
@@ -194,8 +194,8 @@ def test_a_repetition_that_ends_before_its_fault_is_refused(stand: ScriptedStand
     assert line.startswith("FAULT=broker:kill: the repetition ended before it was due; ")
 
 
-def watched(fault: str, contention: str, *, in_force: bool) -> tuple[_Watch, Conditions]:
-    conditions = Conditions(NoBoard(), contention=contentions.parse(contention), fault=faults.parse(fault))
+def watched(fault: str, contention: str, *, in_force: bool) -> tuple[_Watch, ControlConditions]:
+    conditions = ControlConditions(NoBoard(), contention=contentions.parse(contention), fault=faults.parse(fault))
     assert conditions.fault is not None
     injection = Injection(conditions.fault, ScriptedStand(), 0, lambda: None)
     injection.done.in_force_ns = 1 if in_force else None

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.bundle import SAMPLES
+from experiments import families
+from experiments.bundle import columns, typed
 from hosts import agreement
 
+COLUMNS = columns(families.named("control"))
 FIRST_NS, LAST_NS = 1_000, 2_000
 
 PROOFS: list[dict[str, Any]] = [
@@ -49,10 +51,10 @@ def bundle(tmp_path: Path) -> Path:
     cell = {"cell": 0, "scenario": "4", "arm": "", "interval_ms": 500, "qos": 0}
     entry = {"cell": 0, "repetition": 1, "counted": True, "proofs": PROOFS}
     (tmp_path / "bundle.json").write_text(json.dumps({"plan": {"cells": [cell]}, "repetitions": [entry]}))
-    row: dict[str, Any] = dict.fromkeys(SAMPLES.names)
+    row: dict[str, Any] = dict.fromkeys(COLUMNS)
     row |= {name: cell[name] for name in ("scenario", "arm", "interval_ms", "qos")} | {"repetition": 1}
     rows = [row | {"sent_ns": FIRST_NS, "received_ns": 1_500}, row | {"sent_ns": 1_900, "received_ns": LAST_NS}]
-    pq.write_table(pa.Table.from_pylist(rows, SAMPLES), tmp_path / "samples.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, typed(COLUMNS)), tmp_path / "samples.parquet")
     return tmp_path
 
 

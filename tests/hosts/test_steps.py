@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from experiments import knobs, variables
+from experiments.families.control.cells import settable
 from hosts import guests, steps
 from hosts.errors import HostTestError
 from hosts.steps import Step
@@ -20,7 +21,7 @@ def test_every_swap_of_a_step_is_one_that_a_run_takes(host: str, quick: bool) ->
 
 
 def test_every_knob_is_really_every_knob() -> None:
-    asked = {knob.kind for some in knobs.parse(steps.EVERY_KNOB).values() for knob in some}
+    asked = {knob.kind for some in knobs.parse(steps.EVERY_KNOB, settable()).values() for knob in some}
     kinds = {name for name, kind in knobs.REGISTRY.all().items() if kind.variable == "PRIORITY"}
     assert (
         asked | {"flags", "none"} == kinds

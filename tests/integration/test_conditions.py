@@ -20,10 +20,10 @@ from experiments.boards.model import Model
 from experiments.brokers import mosquitto
 from experiments.brokers.amqtt import Amqtt
 from experiments.cpus import cpu_sets
+from experiments.families.control.containers import ControlInContainers
 from experiments.knobs.flags import NOTICE
 from experiments.knobs.quota import Quota
 from experiments.placements import RT_BUDGET_US
-from experiments.placements.docker import DockerStand
 from experiments.variables import VARIABLES
 
 SHORT = ("REPETITIONS=1", "MESSAGES=20", "INTERVALS=20")
@@ -237,14 +237,14 @@ def test_a_broker_with_nagle_on_another_configuration_is_caught(
     run_here: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nagle = ["/usr/sbin/mosquitto", "-c", "/mosquitto/config/nagle.conf"]
-    ours = DockerStand._override
+    ours = ControlInContainers._override
 
-    def override(stand: DockerStand, conditions: Any) -> dict[str, Any]:
+    def override(stand: ControlInContainers, conditions: Any) -> dict[str, Any]:
         services = ours(stand, conditions)["services"]
         services["broker"] = {"command": nagle}
         return {"services": services}
 
-    monkeypatch.setattr(DockerStand, "_override", override)
+    monkeypatch.setattr(ControlInContainers, "_override", override)
     done = run_here("0", *DOCKER)
     done.check_refused("broker: tcp should be nodelay (nodelay) but reads nagle; ", "broker: configuration should be ")
 

@@ -13,6 +13,7 @@ from kernel import untouched
 
 from experiments import contentions, knobs, proof
 from experiments.errors import BadInputError
+from experiments.families.control.cells import settable
 from experiments.knobs import Service
 from experiments.plan import of_scenario
 from experiments.variables import Settings
@@ -74,13 +75,13 @@ def drop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Drop]:
 
 def test_a_knob_is_one_file(drop: Drop) -> None:
     with pytest.raises(BadInputError):
-        knobs.parse("broker=oom:500")
+        knobs.parse("broker=oom:500", settable())
     drop(knobs, "oom", OOM)
     (cell, *_) = of_scenario("1", Settings(priority="broker=nice:5+oom:500"), "0123abcd").cells
     asked = dict(cell.conditions.knobs)["broker"]
     assert cell.conditions.record()["broker"] == {"priority": "nice:5", "oom": "oom:500", "tcp": "nodelay"}
     with pytest.raises(BadInputError, match="from -1000 to 1000"):
-        knobs.parse("broker=oom:2000")
+        knobs.parse("broker=oom:2000", settable())
     state = untouched(oom=500)
     state["threads"][0]["nice"] = 5
     service = Service("broker", (0,))

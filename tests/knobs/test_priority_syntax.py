@@ -10,7 +10,7 @@ import pytest
 
 from experiments import knobs
 from experiments.errors import BadInputError
-from experiments.knobs import SERVICES
+from experiments.families.control.cells import settable
 
 CPUS = sorted(os.sched_getaffinity(0))
 ALL = ",".join(map(str, CPUS))
@@ -41,7 +41,7 @@ BAD += [(kind, "allowed are cpus, fifo, flags") for kind in ("turbo", "", "FIFO:
 def refused(text: str) -> str:
     """The one line that refuses it."""
     with pytest.raises(BadInputError) as caught:
-        knobs.parse(text)
+        knobs.parse(text, settable())
     line = str(caught.value)
     assert caught.value.exit_code == 2
     assert re.match("(PRIORITY|TCP|SECURITY)=", line)
@@ -68,14 +68,14 @@ def test_every_kind_was_tried_both_ways() -> None:
 
 
 def test_services_and_knobs_are_told_apart_from_the_commas_of_a_list_of_cpus() -> None:
-    found = knobs.parse(f"broker=cpus:{ALL},control-loop=nice:5+cpus:{ALL},pi=none")
+    found = knobs.parse(f"broker=cpus:{ALL},control-loop=nice:5+cpus:{ALL},pi=none", settable())
     assert {service: knobs.record(asked) for service, asked in found.items()} == {
         "broker": f"cpus:{ALL}", "control-loop": f"nice:5+cpus:{ALL}", "pi": "none",
     }  # fmt: skip
 
 
 def test_a_service_takes_one_knob_of_each_field() -> None:
-    (asked,) = knobs.parse(f"broker=fifo:90+weight:2048+cpus:{CPUS[0]}+quota:0.5").values()
+    (asked,) = knobs.parse(f"broker=fifo:90+weight:2048+cpus:{CPUS[0]}+quota:0.5", settable()).values()
     assert [knob.field for knob in asked] == ["priority", "weight", "affinity", "quota"]
 
 
@@ -90,7 +90,7 @@ def test_the_same_field_twice_is_refused(twice: str) -> None:
     "text", ["toaster=fifo:1", "fifo:90", "=fifo:90", "broker", "broker=rr:1,broker=rr:1", "Pi=none"]
 )
 def test_a_service_that_does_not_exist_or_comes_twice_is_refused_with_those_there_are(text: str) -> None:
-    assert f"services are {', '.join(SERVICES)}, each once" in refused(text)
+    assert f"services are {', '.join(settable())}, each once" in refused(text)
 
 
 @pytest.mark.parametrize("option", ["nodelay", "nagle"])

@@ -13,6 +13,7 @@ import pytest
 from kernel import State
 
 from experiments import knobs, proof
+from experiments.families.control import outcome
 from experiments.knobs import Service
 
 SERVICE = Service("broker", (0, 1))
@@ -195,8 +196,8 @@ def test_where_a_service_has_no_memory_limit_there_is_none_to_prove() -> None:
 @pytest.mark.parametrize("seen", [None, "", "listener 1883\nmax_qos 1\n"])
 def test_a_broker_on_another_configuration_refuses_the_repetition(seen: str | None) -> None:
     ours = "listener 1883\n"
-    assert proof.problems(proof.of_configuration(untouched(), ours)) == []
-    (line,) = proof.problems(proof.of_configuration(untouched(configuration=seen), ours))
+    assert proof.problems(proof.of_configuration("broker", untouched(), ours)) == []
+    (line,) = proof.problems(proof.of_configuration("broker", untouched(configuration=seen), ours))
     assert line.startswith("broker: configuration should be sha256:")
     assert proof.REMEDIES["configuration"] in line
 
@@ -210,7 +211,7 @@ def test_a_broker_on_another_configuration_refuses_the_repetition(seen: str | No
     ],
 )  # fmt: skip
 def test_both_hops_must_have_had_the_qos_asked_for(granted: int, seen: list[list[int]], refused_for: list[str]) -> None:
-    entries = proof.of_qos({"qos_seen": seen}, granted, 2, 2)
+    entries = outcome.of_qos({"qos_seen": seen}, granted, 2, 2)
     assert [entry["knob"] for entry in entries if not entry["holds"]] == refused_for
     lines = proof.problems(entries)
     assert all("choose a lower QOS" in line for line in lines)
@@ -218,7 +219,7 @@ def test_both_hops_must_have_had_the_qos_asked_for(granted: int, seen: list[list
 
 
 def test_the_proof_of_a_qos_shows_what_was_asked_and_what_was_seen_of_both_hops() -> None:
-    granting, seen = proof.of_qos({"qos_seen": [[2, 1]]}, 1, 2, 0)
+    granting, seen = outcome.of_qos({"qos_seen": [[2, 1]]}, 1, 2, 0)
     shown = [(each["service"], each["knob"], each["requested"], each["observed"]["value"]) for each in (granting, seen)]
     assert shown == [("broker", "qos granted", "0", 1), ("broker", "qos of requests, answers", "2, 0", [(2, 1)])]
     assert not granting["holds"]
@@ -226,8 +227,8 @@ def test_the_proof_of_a_qos_shows_what_was_asked_and_what_was_seen_of_both_hops(
 
 
 def test_an_answer_at_qos_0_to_a_request_at_qos_2_is_proved_as_the_thesis_had_it() -> None:
-    assert proof.problems(proof.of_qos({"qos_seen": [[2, 0]]}, 0, 2, 0)) == []
-    assert len(proof.problems(proof.of_qos({"qos_seen": [[2, 2]]}, 2, 2, 0))) == 2
+    assert proof.problems(outcome.of_qos({"qos_seen": [[2, 0]]}, 0, 2, 0)) == []
+    assert len(proof.problems(outcome.of_qos({"qos_seen": [[2, 2]]}, 2, 2, 0))) == 2
 
 
 def protection(asked: str, *, strangers: bool | None = None) -> dict[str, Any]:
@@ -242,7 +243,7 @@ def protection(asked: str, *, strangers: bool | None = None) -> dict[str, Any]:
 def test_each_side_of_the_broker_must_be_as_protected_as_asked(asked: str, found: str) -> None:
     knob = () if asked == "none" else (knobs.one(asked),)
     told = protection(found)
-    proofs = proof.of_security(told, {"broker": knob, "control-loop": knob, "pi": knob})
+    proofs = outcome.of_security(told, {"broker": knob, "control-loop": knob, "pi": knob})
     assert [(each["service"], each["knob"]) for each in proofs] == [
         (name, "security") for name in ("broker", "control-loop", "pi")
     ]
@@ -255,7 +256,7 @@ def test_each_side_of_the_broker_must_be_as_protected_as_asked(asked: str, found
 
 def test_a_broker_that_lets_strangers_in_is_not_protected() -> None:
     knob = (knobs.one("password"),)
-    broker, *clients = proof.of_security(
+    broker, *clients = outcome.of_security(
         protection("password", strangers=True), {"broker": knob, "control-loop": knob, "pi": knob}
     )
     assert (broker["holds"], broker["observed"]["value"]) == (False, "none")
@@ -263,12 +264,12 @@ def test_a_broker_that_lets_strangers_in_is_not_protected() -> None:
 
 
 def test_a_board_that_repeats_itself_refuses_the_repetition() -> None:
-    assert proof.problems(proof.of_board({"board_repeats": 0})) == []
-    (line,) = proof.problems(proof.of_board({"board_repeats": 3}))
+    assert proof.problems(outcome.of_board({"board_repeats": 0})) == []
+    (line,) = proof.problems(outcome.of_board({"board_repeats": 3}))
     assert line.startswith("board: answers once should be 0 repeated")
     assert "reads 3 repeated; the board repeats itself" in line
 
 
 def test_where_nothing_was_answered_nothing_is_proved_of_the_messages() -> None:
-    (entry,) = proof.of_qos({"qos_seen": []}, 2, 2, 2)
+    (entry,) = outcome.of_qos({"qos_seen": []}, 2, 2, 2)
     assert (entry["knob"], entry["holds"]) == ("qos granted", True)

@@ -13,10 +13,11 @@ import pytest
 from stand import Runner, check_bundle
 
 from analysis.verify import verify
-from experiments import credentials, plan, proof, replay
+from experiments import credentials, plan, replay
 from experiments.brokers.mosquitto import protected
 from experiments.credentials import Protection
 from experiments.errors import BadInputError
+from experiments.families.control import outcome
 from experiments.placements import vault
 from experiments.variables import Settings
 
@@ -28,7 +29,7 @@ PRIVATE = NAMED | {"tls": "TLSv1.3", "cipher": "TLS_AES_256_GCM_SHA384", "server
 def verdicts(asked: str, client: Any, pi: Any, *, strangers: bool) -> dict[str, bool]:
     conditions = plan.of_scenario("1", Settings.parse({"SECURITY": asked}), "0" * 8).cells[0].conditions
     protection = {"control-loop": client, "pi": pi, "broker": {"strangers": strangers}}
-    return {entry["service"]: entry["holds"] for entry in proof.of_security(protection, dict(conditions.knobs))}
+    return {entry["service"]: entry["holds"] for entry in outcome.of_security(protection, dict(conditions.knobs))}
 
 
 @pytest.mark.parametrize(

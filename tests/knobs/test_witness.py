@@ -12,8 +12,9 @@ from kernel import CONFIGURATION, State, untouched
 
 from experiments import knobs, proof
 from experiments.boards.none import NoBoard
-from experiments.placements import Channel, Stand
-from experiments.plan import Conditions
+from experiments.families.control.conditions import ControlConditions
+from experiments.families.control.roles import ROLES
+from experiments.placements import Channel, Configuration, Stand
 from experiments.witness import Witness
 
 
@@ -33,6 +34,7 @@ class ScriptedObserver(Channel):
 class ScriptedStand(Stand):
     name = "scripted"
     containers = True
+    roles = ROLES
 
     def __init__(self, *states: dict[str, State], told: dict[str, Any] | None = None) -> None:
         super().__init__()
@@ -44,11 +46,8 @@ class ScriptedStand(Stand):
     def ailing(self) -> dict[str, str]:
         return {}
 
-    def broker_file(self) -> str:
-        return "/broker.conf"
-
-    def broker_configuration(self) -> str:
-        return CONFIGURATION
+    def configurations(self) -> dict[str, Configuration]:
+        return {"broker": Configuration("/broker.conf", CONFIGURATION)}
 
 
 Watch = Callable[..., list[str]]
@@ -59,9 +58,9 @@ def watch() -> Watch:
     """What is wrong after a repetition in which the broker was so at the start and so at the end."""
 
     def run(*asked: str, start: State | None = None, end: State | None = None) -> list[str]:
-        state = untouched(cpus=Stand().service("broker").cpus)
+        state = untouched(cpus=ScriptedStand().service("broker").cpus)
         states = [{"broker": copy.deepcopy(state) | (changes or {})} for changes in (start, end)]
-        conditions = Conditions(NoBoard(), knobs=knobs.frozen({"broker": tuple(map(knobs.one, asked))}))
+        conditions = ControlConditions(NoBoard(), knobs=knobs.frozen({"broker": tuple(map(knobs.one, asked))}))
         witness = Witness(ScriptedStand(*states), conditions)
         witness.begin()
         witness.end()
@@ -98,7 +97,7 @@ def test_a_real_time_budget_is_shared_by_those_who_ask_for_one() -> None:
 
     def budgets_us(**asked: str) -> list[int]:
         by_service = {service: tuple(map(knobs.one, words.split("+"))) for service, words in asked.items()}
-        conditions = Conditions(NoBoard(), knobs=knobs.frozen(by_service))
+        conditions = ControlConditions(NoBoard(), knobs=knobs.frozen(by_service))
         return [stand.rt_budget_us(conditions, service) for service in ("broker", "pi", "stressor")]
 
     assert budgets_us() == [0, 0, 0]
@@ -111,11 +110,11 @@ def test_a_real_time_budget_is_shared_by_those_who_ask_for_one() -> None:
 def test_noise_is_what_neither_the_stand_nor_the_observer_used(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([100.0, 110.0, 110.0])
     monkeypatch.setattr("experiments.witness.time.monotonic", lambda: next(clock))
-    state = {"broker": untouched(cpus=Stand().service("broker").cpus)}
-    cpus = len({*Stand().service("broker").cpus, *Stand().service("pi").cpus})
+    state = {"broker": untouched(cpus=ScriptedStand().service("broker").cpus)}
+    cpus = len({*ScriptedStand().service("broker").cpus, *ScriptedStand().service("pi").cpus})
     host = [{"service": "host", "steal_percent": 4.0 * cpus}, {"service": "host", "steal_percent": 2.0 * cpus}]
     told = {"rows": host, "cpu_s": {"host": 6.0 * cpus, "broker": 3.0 * cpus}, "observer_cpu_s": 1.0 * cpus}
-    witness = Witness(ScriptedStand(state, state, told=told), Conditions(NoBoard()))
+    witness = Witness(ScriptedStand(state, state, told=told), ControlConditions(NoBoard()))
     witness.begin()
     witness.end()
     assert witness.noise == {

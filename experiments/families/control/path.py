@@ -15,7 +15,16 @@ from typing import Any
 PARTS = ("client_to_broker_us", "in_broker_request_us", "broker_to_pi_and_back_us", "in_broker_answer_us",
          "broker_to_client_us")  # fmt: skip
 
-_KEPT = ("scenario", "arm", "interval_ms", "qos", "repetition", "sequence", "warmup")
+_KEPT = {
+    "scenario": str,
+    "arm": str,
+    "interval_ms": int,
+    "qos": int,
+    "repetition": int,
+    "sequence": int,
+    "warmup": bool,
+}
+COLUMNS = _KEPT | dict.fromkeys(PARTS, float) | {"o_us": int}
 
 Passed = dict[tuple[str, str, int], int]
 """When (ns, CLOCK_MONOTONIC) a message passed, by direction, kind and sequence."""
@@ -40,7 +49,5 @@ def split(sample: dict[str, Any], seen: Passed) -> dict[str, Any] | None:
     borders = [sample["sent_ns"], request_in, request_out, answer_in, answer_out, sample["received_ns"]]
     parts = [(later - earlier) / 1000 for earlier, later in itertools.pairwise(borders)]
     parts[2] -= sample["r_us"]
-    kept = {
-        name: sample[name] for name in ("scenario", "arm", "interval_ms", "qos", "repetition", "sequence", "warmup")
-    }
+    kept = {name: sample[name] for name in _KEPT}
     return kept | dict(zip(PARTS, (round(part, 1) for part in parts), strict=True)) | {"o_us": sample["o_us"]}
