@@ -25,7 +25,7 @@ Outcome = Literal["ok", "board-timeout", "board-error"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 _RUN = re.compile(r"[0-9a-f]{8}\Z")
-_BOARD = re.compile(r"[a-z][a-z0-9-]*\Z")
+BOARD = re.compile(r"[a-z][a-z0-9-]*\Z")
 _NATURAL = re.compile(r"(0|[1-9][0-9]{0,11})\Z")
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,11})\Z")
 
@@ -100,7 +100,7 @@ class Answer:
         run, repetition, sequence, r_us, outcome, board, temperature, qos_request, repeats = _fields(payload, 9)
         if outcome not in OUTCOMES:
             raise WireError(f"outcome {outcome!r}: {', '.join(OUTCOMES)} are allowed")
-        if not _BOARD.match(board):
+        if not BOARD.match(board):
             raise WireError(f"board {board!r}: a lower-case word is allowed")
         if not _INTEGER.match(temperature):
             raise WireError(f"{temperature!r} is no integer")

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments import proof
+from experiments import knobs, proof
 from experiments.cells import Conditions
 from experiments.contentions import Achieved, Second
 from experiments.errors import StandError
@@ -112,7 +112,9 @@ class Witness:
     def _prove(self, pids: dict[str, int]) -> list[Proof]:
         told = self.stand.configurations()
         files = {name: configuration.path for name, configuration in told.items()}
-        states = self._ask(do="prove", services=pids, containers=self.stand.containers, files=files)["services"]
+        states = self._ask(
+            do="prove", services=pids, containers=self.stand.containers, files=files, kernel_files=knobs.kernel_files()
+        )["services"]
         self._processes = {name: len(state.get("threads", ())) for name, state in states.items()}
         asked = dict(self.conditions.knobs)
         proofs = [

@@ -12,6 +12,7 @@ import sys
 from clients import way
 from clients.connection import sharpen_timers
 from clients.way import Way
+from clients.wire import BOARD
 from rpi.board import Board, NoBoard, SerialBoard
 from rpi.bridge import Bridge
 
@@ -25,9 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--board",
-        choices=("usb", "simavr", "model", "none"),
+        type=_word,
         default=os.environ.get("BOARD", "usb"),
-        help="what is behind the port, as it will stand in each sample; none: answer at once, without a port",
+        help="what is behind the port (usb, simavr, model, …), as it will stand in each sample; none: answer at once",
     )
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -40,6 +41,13 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _word(text: str) -> str:
+    """A name that the wire format can carry."""
+    if not BOARD.match(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no lower-case word, such as usb, simavr, model or none")
+    return text
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Board(Choice):
     """A kind of board; subclasses say how each placement gets it."""
 
     serves: ClassVar[bool] = True
-    """Does the stand run a program for it?"""
+    """Does the stand run a program for it? That obeys signals, as faults send them; see firmware/README.md."""
 
     def __init_subclass__(cls) -> None:
         REGISTRY.add(cls.kind, cls)

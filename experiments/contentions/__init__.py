@@ -77,6 +77,10 @@ class Contention(Choice):
         """The command line of its service."""
         raise NotImplementedError
 
+    def compose(self) -> dict[str, Any]:
+        """What its service gets in the Compose file: all but limits where that has none of the name."""
+        return {}
+
     def host_program(self) -> list[str]:
         """The program to run it by in placement `host`."""
         raise NotImplementedError

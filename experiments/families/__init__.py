@@ -8,7 +8,7 @@ what they need of one is here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from experiments.cells import Cell
@@ -53,6 +53,12 @@ class Metric:
     """It is the first of these metrics less the second."""
     answered_only: bool = False
     """Only answered cycles have it; otherwise a lost cycle ranks last."""
+
+    def record(self) -> dict[str, Any]:
+        """Return its entry of `metrics` in bundle.json; what is usual is left out."""
+        record: dict[str, Any] = {"name": self.name, "column": self.column, "words": self.words}
+        record |= {"difference": list(self.difference)} if self.difference else {}
+        return record | ({"answered_only": True} if self.answered_only else {})
 
 
 @dataclass(frozen=True)
@@ -210,7 +216,7 @@ class Family(Generic[CellT]):
     def record(self) -> dict[str, Any]:
         """Return its part of bundle.json: what `analysis` needs to read the samples."""
         axes = [{"name": axis.name, "words": axis.words, "short": axis.short} for axis in self.axes]
-        metrics = [{name: value for name, value in asdict(m).items() if value} for m in self.metrics]
+        metrics = [metric.record() for metric in self.metrics]
         return {"family": self.name, "axes": axes, "metrics": metrics}
 
 

@@ -78,8 +78,8 @@ class Place:
     """Where a fault is asked for: what decides whether it can be had."""
 
     containers: bool
-    board: str | None = None
-    """The kind of board; None where there is none."""
+    simulated_board: bool = False
+    """Is there a board that is a program, and obeys us?"""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ class Reset(Fault):
 
 def simulated_only(place: Place) -> str | None:
     """Why a fault of the simulated boards cannot be had there."""
-    if place.board in {"simavr", "model"}:
+    if place.simulated_board:
         return None
-    what = "the ideal board has no port" if place.board == "none" else "a real board is out of our reach"
-    return f"{what}; say DEVICE=simavr or DEVICE=model"
+    return "no program here is the board: a real one is out of our reach; say DEVICE=simavr or DEVICE=model"

@@ -43,6 +43,11 @@ class Knob(Choice):
     """Is it read back by the observer? Otherwise by who takes part, as its own proof says."""
     variable: ClassVar[str] = "PRIORITY"
     """The variable it is asked for by."""
+    kernel_file: ClassVar[str | None] = None
+    """Where the kernel tells of a field that the observer does not know by itself.
+
+    A file of each process, `/proc/{pid}/timerslack_ns`, or of its control group by controller, `{memory}/memory.high`.
+    """
 
     def __init_subclass__(cls) -> None:
         if "kind" in cls.__dict__:
@@ -66,8 +71,12 @@ class Knob(Choice):
 
     @classmethod
     def observed(cls, state: State) -> Any:
-        """Return the field as the kernel holds it, in the form of `expected`."""
-        raise NotImplementedError
+        """Return the field as the kernel holds it, in the form of `expected`.
+
+        Of a `kernel_file` its text, or every variant there is where processes differ; None where there is none.
+        """
+        texts = sorted(set(state["kernel_files"][cls.field]))
+        return (texts[0] if len(texts) == 1 else texts) if texts else None
 
     @classmethod
     def untouched(cls, service: Service) -> Any:
@@ -118,6 +127,11 @@ def one(text: str) -> Knob:
 def fields() -> dict[str, type[Knob]]:
     """Return one kind of knob for each field of the kernel's state, to read it by."""
     return {kind.field: kind for kind in REGISTRY.all().values()}
+
+
+def kernel_files() -> dict[str, str]:
+    """Return the files that the observer is to read for fields it does not know, by field; see `Knob.kernel_file`."""
+    return {field: kind.kernel_file for field, kind in fields().items() if kind.kernel_file}
 
 
 def frozen(knobs: dict[str, tuple[Knob, ...]]) -> Knobs:

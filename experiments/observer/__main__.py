@@ -18,6 +18,8 @@ arguments: they are answered, and that is all.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import re
@@ -75,12 +77,22 @@ class Observer:
         return {"error": None}
 
     def prove(
-        self, services: dict[str, int], *, containers: bool, files: dict[str, str] | None = None
+        self,
+        services: dict[str, int],
+        *,
+        containers: bool,
+        files: dict[str, str] | None = None,
+        kernel_files: dict[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Read back what the kernel holds for each service, and the configuration file that it was given, if any."""
-        told = files or {}
+        """Read back what the kernel holds for each service, and the configuration file that it was given, if any.
+
+        `kernel_files` has further files to read of each, see `experiments.knobs.Knob.kernel_file`.
+        """
+        told, further = files or {}, kernel_files or {}
         return {
-            "services": {name: _state(pid, told.get(name), containers=containers) for name, pid in services.items()}
+            "services": {
+                name: _state(pid, told.get(name), further, containers=containers) for name, pid in services.items()
+            }
         }
 
     def start(
@@ -166,11 +178,18 @@ class Observer:
         group.set_rt_budget(budget_us, PARENT_BUDGET_US)
 
 
+def _write(pid: int, target: tuple[str, str]) -> None:
+    """Write a text to a file of a process or its control group, as `kernel_files` name it; raises OSError."""
+    template, text = target
+    _path(template, pid).write_text(text)
+
+
 SETTINGS: dict[str, Callable[[int, Any], None]] = {
     "fifo": lambda pid, priority: threads.set_policy(pid, "fifo", priority),
     "rr": lambda pid, priority: threads.set_policy(pid, "rr", priority),
     "nice": threads.set_nice,
     "cpus": threads.set_affinity,
+    "file": _write,
 }
 
 
@@ -178,13 +197,15 @@ def _members(pid: int, *, containers: bool) -> list[int]:
     return Cgroup(pid).pids() if containers else threads.descendants(pid)
 
 
-def _state(pid: int, file: str | None, *, containers: bool) -> dict[str, Any]:
+def _state(pid: int, file: str | None, kernel_files: dict[str, str], *, containers: bool) -> dict[str, Any]:
     try:
-        found = [thread for member in _members(pid, containers=containers) for thread in threads.read(member)]
+        members = _members(pid, containers=containers)
+        found = [thread for member in members for thread in threads.read(member)]
         group = Cgroup(pid)
         state: dict[str, Any] = {
             "threads": found, "weight": group.cpu_weight(), "quota": group.cpu_quota(),
             "rt_budget_us": group.rt_budget_us(), "memory_limit_bytes": group.memory_limit_bytes(),
+            "kernel_files": {field: _texts(template, members) for field, template in kernel_files.items()},
         }  # fmt: skip
     except OSError as error:
         return {"error": str(error)}
@@ -194,6 +215,26 @@ def _state(pid: int, file: str | None, *, containers: bool) -> dict[str, Any]:
     except OSError as error:
         state["connections_error"] = str(error)
     return state
+
+
+def _path(template: str, pid: int) -> Path:
+    """Return the file that a template names for a process; raises OSError where it has no such control group."""
+    controller = re.match(r"{(\w+)}/", template)
+    if controller is None or controller[1] == "pid":
+        return Path(template.format(pid=pid))
+    folder = Cgroup(pid).folder(controller[1])
+    if folder is None:
+        raise FileNotFoundError(errno.ENOENT, f"no control group of {controller[1]}")
+    return folder / template.removeprefix(controller[0])
+
+
+def _texts(template: str, pids: list[int]) -> list[str]:
+    """Return what each process' file says; nothing of those that have none."""
+    texts = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            texts.append(_path(template, pid).read_text().strip())
+    return texts
 
 
 def _configuration(pid: int, file: str) -> str | None:

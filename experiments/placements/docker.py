@@ -33,6 +33,11 @@ from experiments.roles import OBSERVER
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
 LABEL = "testbed.run"
+LEAST: dict[str, Any] = {
+    "read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"], "pids_limit": 64,
+    "mem_limit": "128m", "networks": ["stand"], "stop_grace_period": "2s", "labels": {LABEL: "${TESTBED_RUN}"},
+}  # fmt: skip
+"""What a service gets that the Compose file does not have: no more than those that it has."""
 _FRAME = struct.Struct(">BxxxL")
 """Before each piece of a container's output: which stream, and how long."""
 
@@ -135,6 +140,8 @@ class DockerStand(Stand):
         self._kept = True
         self._attached: dict[str, str] = {}
         self._streams: list[_AttachedChannel] = []
+        self._services: set[str] = set()
+        """Those of the Compose file, once it was asked."""
         self._run = ""
         self._limits_memory = True
         self._memory_limits: dict[str, int] = {}
@@ -326,11 +333,14 @@ class DockerStand(Stand):
         services: dict[str, Any] = {}
         if conditions.contention:
             image = {"image": conditions.contention.image} if conditions.contention.image else {}
-            services[conditions.contention.service] = {"command": conditions.contention.arguments(), **image}
+            command = {"command": conditions.contention.arguments()}
+            services[conditions.contention.service] = command | image | conditions.contention.compose()
         services[OBSERVER.name] = {"logging": {"driver": "none"}, "cap_add": self._powers.capabilities()}
         wishes = [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
         for service, extra in [*self.wishes(conditions), *wishes]:
             services[service] = services.get(service, {}) | extra
+        for service in set(services) - self._declared():
+            services[service] = LEAST | {"cpuset": self._cpuset(service)} | services[service]
         for service, image_id in self._pinned.items():
             if service in services or service in conditions.services():
                 services[service] = {"image": image_id} | services.get(service, {})
@@ -339,6 +349,15 @@ class DockerStand(Stand):
                 extra.pop("ulimits", None)
         volumes = self.mount(services, conditions)
         return {"services": services} | ({"volumes": volumes} if volumes else {})
+
+    def _declared(self) -> set[str]:
+        """The services that the Compose file has by itself."""
+        if not self._services:
+            self._services = set(self._compose("config", "--services").split())
+        return self._services
+
+    def _cpuset(self, service: str) -> str:
+        return ",".join(map(str, self.service(service).cpus))
 
     def wishes(self, conditions: Conditions) -> list[tuple[str, dict[str, Any]]]:  # noqa: ARG002
         """Return what services get on top for these conditions: pairs of a service and its entry, later ones win."""

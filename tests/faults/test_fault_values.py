@@ -125,14 +125,13 @@ def test_the_remedy_for_a_short_repetition_is_just_long_enough(value: str, inter
 
 
 @pytest.mark.parametrize("value", ["board:reset", "board:silence:1s", "serial:garbage", "serial:unplug:2s"])
-@pytest.mark.parametrize("board", ["none", "usb"])
-def test_a_fault_of_a_board_needs_a_simulated_one(value: str, board: str) -> None:
+def test_a_fault_of_a_board_needs_a_simulated_one(value: str) -> None:
     fault = faults.parse(value)
     assert fault is not None
     for containers in (True, False):
-        fault.check(Place(containers, "simavr"))
+        fault.check(Place(containers, simulated_board=True))
         with pytest.raises(BadInputError, match=r"; say DEVICE=simavr or DEVICE=model"):
-            fault.check(Place(containers, board))
+            fault.check(Place(containers))
 
 
 def test_a_clock_that_nobody_may_set_is_not_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +139,7 @@ def test_a_clock_that_nobody_may_set_is_not_stepped(monkeypatch: pytest.MonkeyPa
     assert fault is not None
     monkeypatch.setattr(step, "may_set_clock", lambda: False)
     with pytest.raises(BadInputError, match="CAP_SYS_TIME; run as root, or leave this fault out"):
-        fault.check(Place(containers=False, board="none"))
+        fault.check(Place(containers=False))
 
 
 PAUSE = """

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 from clients.schedule import Job
 from experiments import families
 from experiments.differences import Fact
-from experiments.families import Axis, Columns, Cycle, Family, Metric, Outcome
+from experiments.families import Axis, Columns, Cycle, Family, Outcome
 from experiments.families.control import cells, outcome, path, scenarios, studies
 from experiments.families.control.conditions import ControlCell
 from experiments.families.control.containers import ControlInContainers
 from experiments.families.control.differences import differences
+from experiments.families.control.metrics import metrics
 from experiments.families.control.processes import ControlAsProcesses
 from experiments.families.control.roles import DRIVER, ROLES
 from experiments.families.control.scenarios import Scenario
@@ -28,11 +29,7 @@ class ControlLoop(Family[ControlCell]):
 
     name = "control"
     axes = (Axis("interval_ms", "a cycle every {} ms", "{} ms"), Axis("qos", "QoS {}", "QoS {}"))
-    metrics = (
-        Metric("T", "t_us", "from request to answer, at the control loop"),
-        Metric("R", "r_us", "the board's share, at the Pi", answered_only=True),
-        Metric("O", "o_us", "network, broker and both clients", difference=("T", "R")),
-    )
+    metrics = metrics()
     roles = ROLES
     driver = DRIVER.name
     columns: ClassVar[Columns] = {"board": str}

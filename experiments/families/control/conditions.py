@@ -46,7 +46,7 @@ class ControlConditions(Conditions):
 
     def place(self, *, containers: bool) -> Place:
         """Some faults need a board that is a program."""
-        return Place(containers, self.board.kind)
+        return Place(containers, self.board.serves)
 
 
 @dataclass(frozen=True, kw_only=True)

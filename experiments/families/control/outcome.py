@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.families import Cycle, Outcome
 from experiments.families.control.conditions import ControlCell
+from experiments.families.control.metrics import Told, metrics
 from experiments.families.control.roles import BOARD, BROKER, PI, ROLES
 from experiments.knobs import Knob, Service, security
 from experiments.placements import Stand
@@ -20,9 +21,10 @@ _CAUSES = {None: "no answer", "board-timeout": "board timeout", "board-error": "
 
 def cycle(row: list[Any]) -> Cycle:
     """Read a row of `clients.schedule.Row`."""
-    sequence, intended_ns, sent_ns, received_ns, r_us, outcome, board, duplicate = row
+    sequence, intended_ns, sent_ns, received_ns, _, outcome, board, duplicate = row
     failure = None if outcome == "ok" else _CAUSES[outcome]
-    return Cycle(sequence, intended_ns, sent_ns, received_ns, failure, duplicate, {"R": r_us}, {"board": board})
+    measured = {metric.name: metric.told(row) for metric in metrics() if isinstance(metric, Told)}
+    return Cycle(sequence, intended_ns, sent_ns, received_ns, failure, duplicate, measured, {"board": board})
 
 
 def outcome(cell: ControlCell, done: dict[str, Any], stand: Stand, began_ns: int) -> Outcome:

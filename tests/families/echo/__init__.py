@@ -103,17 +103,12 @@ class EchoInContainers(DockerStand):
     roles = ROLES
 
     def wishes(self, conditions: Conditions) -> list[tuple[str, dict[str, Any]]]:
-        """Return both services, whole: the Compose file has none of them."""
+        """Return what both services run: the Compose file has none of them."""
         del conditions
         program = ["python3", "-c", PROGRAM.read_text()]
-        least: dict[str, Any] = {
-            "image": "testbed/client", "read_only": True, "cap_drop": ["ALL"], "networks": ["stand"],
-            "security_opt": ["no-new-privileges:true"], "pids_limit": 16, "mem_limit": "64m", "entrypoint": program,
-            "labels": {"testbed.run": "${TESTBED_RUN}"},
-        }  # fmt: skip
-        server = least | {"command": ["serve", str(PORT)], "cpuset": "${PI_CPUS}"}
-        asker = least | {"command": ["ask", "server", str(PORT)], "cpuset": "${HOST_CPUS}", "stdin_open": True}
-        return [("server", server), ("asker", asker | {"logging": {"driver": "none"}})]
+        image = {"image": "testbed/client", "entrypoint": program}
+        asker = image | {"command": ["ask", "server", str(PORT)], "stdin_open": True, "logging": {"driver": "none"}}
+        return [("server", image | {"command": ["serve", str(PORT)]}), ("asker", asker)]
 
     def refresh(self) -> None:
         """Each repetition has a connection of its own, and nothing else is kept."""
