@@ -6,9 +6,11 @@ Every cell must show it, or with an arm in front (`fifo both:O.p99<5ms`) those o
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 METRICS = ("T", "R", "O", "T_intended")
+"""Those of the control loop."""
 RECOVERY = "recovery"
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 STATISTICS = ("avg", *PERCENTILES, "jitter")
@@ -20,7 +22,7 @@ FEWEST_RECOVERIES = 6
 """Fewer repetitions give no interval to judge on."""
 
 _FORM = re.compile(
-    r"(?:(.+?)\s*:\s*)?([A-Za-z_]+)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)"
+    r"(?:(.+?)\s*:\s*)?([A-Za-z][A-Za-z0-9_]*)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)"
 )
 
 
@@ -47,22 +49,23 @@ class Assertion:
         return FEWEST_RECOVERIES if self.metric == RECOVERY else FEWEST_REPETITIONS
 
 
-def parse(text: str) -> tuple[Assertion, ...]:
-    """Every assertion of a list parted by commas; raises `ValueError` with what is allowed."""
-    return tuple(_parse(part.strip()) for part in text.split(","))
+def parse(text: str, metrics: Sequence[str] = METRICS) -> tuple[Assertion, ...]:
+    """Every assertion of a list parted by commas, on these latencies; raises `ValueError` with what is allowed."""
+    return tuple(_parse(part.strip(), metrics) for part in text.split(","))
 
 
-def _parse(text: str) -> Assertion:
+def _parse(text: str, metrics: Sequence[str]) -> Assertion:
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"{text!r} is no assertion; say e.g. O.p99<5ms, T.avg<=8ms, misses<1%, lost.burst<3 or ARM:O.p99<5ms"
+            f"{text!r} is no assertion; say e.g. {metrics[0]}.p99<5ms, {metrics[0]}.avg<=8ms, misses<1%, lost.burst<3 "
+            f"or ARM:{metrics[0]}.p99<5ms"
         )
     arm, name, statistic, operator, number, unit = match.groups()
     if name == RECOVERY and statistic is None:
         statistic = "p50"
     below, limit = operator.startswith("<"), float(number)
-    if name in (*METRICS, RECOVERY):
+    if name in (*metrics, RECOVERY):
         statistic = ALIASES.get(statistic, statistic)
         allowed = ("p50",) if name == RECOVERY else STATISTICS
         if statistic not in allowed:
@@ -71,7 +74,7 @@ def _parse(text: str) -> Assertion:
             raise ValueError(f"{text!r}: a latency needs a unit: {', '.join(MICROSECONDS)}")
         return Assertion(text, name, statistic, below, limit * MICROSECONDS[unit], arm)
     if name not in SHARES:
-        raise ValueError(f"{text!r}: allowed are {', '.join((*METRICS, *SHARES, RECOVERY))}")
+        raise ValueError(f"{text!r}: allowed are {', '.join((*metrics, *SHARES, RECOVERY))}")
     wanted = {None: "%", "burst": ""}.get(statistic)
     if wanted is None or unit != wanted or (unit == "%" and limit > 100):
         raise ValueError(f"{text!r}: say {name}<1% of the cycles offered, or {name}.burst<3 in a row")
