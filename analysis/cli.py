@@ -169,7 +169,7 @@ def overview_command(
         "results/overview"
     ),
 ) -> None:
-    """Put several runs on one page: what they say together, side by side, and the thesis' comparisons.
+    """Put several runs on one page: what they say together, side by side, and laid over each other.
 
     Each bundle gets its own tables, figures and report as well.
     """
@@ -184,7 +184,7 @@ def overview_command(
     for grid in tables.of_cells(summaries):
         show(tables.without(grid, ROOM_FOR_NONE), console)
     say(console, (f"scenario {run.name.removeprefix('scenario-')}: {run.status}, {run.folder}" for run in runs))
-    say(console, [f"Overview: {page.file}", f"The thesis' comparisons (PNG, SVG, PDF): {into}/"])
+    say(console, [f"Overview: {page.file}", f"{overview.laid_over(runs[0].family)} (PNG, SVG, PDF): {into}/"])
 
 
 @app.command(name="path")

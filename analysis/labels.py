@@ -43,7 +43,7 @@ def of_arm(cell: Cell) -> str:
 def varying(cells: Sequence[Cell]) -> list[Axis]:
     """The axes on which the cells, all of one family, are not in the same place."""
     axes = cells[0].family.axes if cells else ()
-    return [axis for axis in axes if len({cell.on(axis.name) for cell in cells}) > 1]
+    return [axis for at, axis in enumerate(axes) if len({cell.values[at] for cell in cells}) > 1]
 
 
 def phrases(cell: Cell, axes: Iterable[Axis]) -> list[str]:

@@ -62,7 +62,7 @@ def _page(
         if chapters
         else "",
         report.section("runs", "Side by side", _levels(runs, family.remainder) + _links(runs, into)),
-        report.distributions(plots, family, family.remainder, _laid_over(family)),
+        report.distributions(plots, family, family.remainder, laid_over(family)),
         report.folded("table", "Every figure", "".join(map(report.grid, _grids(summaries)))),
     ]
     notices = dict.fromkeys(line for bundle, _ in runs for line in conditions.notices(bundle))
@@ -89,7 +89,8 @@ def _levels(runs: Sequence[Read], metric: str) -> str:
     return "".join(f"<h3>{html.escape(place)}</h3>{strips.levels(named, metric)}" for place, named in found.items())
 
 
-def _laid_over(family: Family) -> str:
+def laid_over(family: Family) -> str:
+    """What the figures show in which runs of a family are laid over each other."""
     return "The thesis' comparisons" if control.is_family(family) else "Distributions"
 
 

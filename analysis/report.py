@@ -19,6 +19,7 @@ from typing import Any
 from analysis import (
     checksums,
     conditions,
+    control,
     figures,
     findings,
     forest,
@@ -276,7 +277,8 @@ def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     latencies = tables.latencies(summaries, intervals=True)
     others = (tables.counts(summaries), tables.deadlines(summaries))
     faults = "".join(f"<br>{_text(line)}" for line in tables.faults(summaries))
-    note = "In ms; small: 95 % interval across repetitions. <i>thesis</i>: as published, on another host." + faults
+    published = " <i>thesis</i>: as published, on another host." if control.is_family(bundle.family) else ""
+    note = f"In ms; small: 95 % interval across repetitions.{published}{faults}"
     cells = "".join(
         f"<li><b>{_text(own.label)}.</b> {_text(own.text)}</li>"
         for own in (findings.of_cell(bundle, summary) for summary in summaries)
