@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis import compare, conclusion, headline, labels, losses, recovery
+from analysis import board, compare, headline, labels, losses, recovery
+from analysis.board import Control
 from analysis.bundle import Bundle, Cell
 from analysis.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim, Comparison
 from analysis.estimate import Interval
@@ -19,26 +20,6 @@ from analysis.quantity import RECOVERY, Quantity, plural, three_digits
 from analysis.statistics import CellSummary
 
 ORDER = {FASTER: 0, FEWER: 0, SAME: 1, UNKNOWN: 2, MORE: 3, SLOWER: 3}
-STILL, MOVED, UNSURE = "R did not move", "the board was disturbed, and the verdict with it", "no sign that R moved"
-TOUCHING_R = ("pi", "board")
-"""Services whose knobs R may feel."""
-
-
-@dataclass(frozen=True)
-class Control:
-    """R where nothing that was varied touches the Pi: what `verdict` says of it, by `claim`, its most telling claim."""
-
-    verdict: str
-    claim: Claim
-
-    @property
-    def text(self) -> str:
-        """As a reader is told it: `R did not move (p99 of R within ± 0.2 ms)`."""
-        quantity = self.claim.quantity
-        if self.verdict == MOVED:
-            return f"{self.verdict}: {quantity.name} {quantity.text(self.claim.difference, signed=True)}"
-        reach = max(abs(self.claim.low), abs(self.claim.high))
-        return f"{self.verdict} ({quantity.name} within ± {quantity.text(reach)})"
 
 
 @dataclass(frozen=True)
@@ -154,7 +135,7 @@ def _effects(
         by_cells.setdefault((claim.cells[0].index, claim.cells[1].index), []).append(claim)
     for (a, b), own in by_cells.items():
         first = sorted(own, key=lambda claim: _rank(claim.quantity, question.headlines))
-        control = None if _touches_r(bundles, first[0].cells) else _control(first)
+        control = board.control_of(first, bundles)
         yield Effect(names[0][a], names[1][b], first[0].cells, tuple(first), control)
 
 
@@ -164,38 +145,6 @@ def _rank(quantity: Quantity, headlines: Sequence[Quantity]) -> int:
 
 def _ranked(effects: Iterator[Effect]) -> list[Effect]:
     return sorted(effects, key=lambda e: (ORDER[e.headline.verdict], e.headline.difference))
-
-
-def _touches_r(bundles: tuple[Bundle, Bundle], cells: tuple[Cell, Cell]) -> bool:
-    """Whether what was varied may move R by right: another board, place, or knob at the Pi."""
-    felt = []
-    for bundle, cell in zip(bundles, cells, strict=True):
-        planned = next(entry for entry in bundle.plan["cells"] if entry["cell"] == cell.index)
-        knobs = [cell.knobs.get(service) for service in TOUCHING_R]
-        felt.append((cell.board, planned.get("placement") or bundle.document["placement"], knobs))
-    return felt[0] != felt[1]
-
-
-def _control(claims: Sequence[Claim]) -> Control | None:
-    """R moved if it is sure to, by more than matters in T; it did not if no interval reaches that far."""
-    of_t = {claim.statistic: claim.margin for claim in claims if claim.metric == "T"}
-    of_r = [claim for claim in claims if claim.metric == "R" and of_t.get(claim.statistic)]
-    if not of_r:
-        return None
-    # R is of the answered: that the slowest were lost is no sign of a board at rest, nor of one disturbed.
-    flattered = bool(
-        conclusion.loses_more(next((claim for claim in claims if claim.quantity == conclusion.LOST), None))
-    )
-    moved = [
-        claim
-        for claim in of_r
-        if claim.sure and claim.verdict != UNKNOWN and abs(claim.difference) > of_t[claim.statistic]
-    ]
-    if moved:
-        return Control(MOVED, max(moved, key=lambda claim: abs(claim.difference) / of_t[claim.statistic]))
-    widest = max(of_r, key=lambda claim: max(abs(claim.low), abs(claim.high)) / of_t[claim.statistic])
-    reach = max(abs(widest.low), abs(widest.high))
-    return Control(STILL if reach <= of_t[widest.statistic] and not flattered else UNSURE, widest)
 
 
 def _levels(bundle: Bundle, summaries: Sequence[CellSummary], question: Question) -> Iterator[Level]:
@@ -222,7 +171,7 @@ def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
         yield _open(open_, alone=not told)
     yield from (_loses(effect) for effect in effects if _loses(effect))
     for effect in effects:
-        if effect.control and effect.control.verdict == MOVED:
+        if effect.control and effect.control.verdict == board.MOVED:
             yield f"{_capital(_short(effect)[0])}: {effect.control.text}."
 
 

@@ -28,7 +28,7 @@ def judge(bundle: Bundle, summaries: Sequence[CellSummary]) -> Outcome | None:
     if not recorded:
         return None
     try:
-        asserted = assertions.parse(",".join(recorded))
+        asserted = assertions.parse(",".join(recorded), bundle.family.latencies)
     except ValueError as error:
         raise BundleError(f"{bundle.folder / 'bundle.json'}: plan.assertions: {error}") from error
     names = labels.of_cells(bundle.cells)

@@ -6,7 +6,7 @@ bundle.json may hold; here it becomes the records that statistics start from.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,31 +18,27 @@ import pyarrow.parquet as pq
 
 import schema.bundle
 from analysis import rows
-from analysis.rows import CELL_KEY, Rows
+from analysis.family import Axis, Family, Metric, Value
+from analysis.rows import Rows
 from schema import bounds, reading
 from schema.reading import REMEDY, UnreadableError
 from schema.text import printable
 
 Document = dict[str, Any]
 
-SAMPLE_COLUMNS: Mapping[str, pl.DataType] = {
+COMMON_COLUMNS: Mapping[str, pl.DataType] = {
     "scenario": pl.String(),
     "arm": pl.String(),
-    "interval_ms": pl.Int64(),
-    "qos": pl.Int64(),
     "repetition": pl.Int64(),
     "sequence": pl.Int64(),
     "warmup": pl.Boolean(),
     "intended_ns": pl.Int64(),
     "sent_ns": pl.Int64(),
     "received_ns": pl.Int64(),
-    "t_us": pl.Int64(),
-    "r_us": pl.Int64(),
-    "o_us": pl.Int64(),
     "status": pl.String(),
     "cause": pl.String(),
-    "board": pl.String(),
 }
+"""Of `bounds.SAMPLE_COLUMNS`, what type each is."""
 
 PARTS = reading.PARTS
 
@@ -56,18 +52,22 @@ class BundleError(Exception):
 
 @dataclass(frozen=True)
 class Cell:
-    """Scenario × interval × QoS (× arm): what the repetitions of one row of the table share."""
+    """Scenario × a value of each axis (× arm): what the repetitions of one row of the table share.
 
+    `values` are in the order of the family's axes; `deadline_ms` counts from the time that a request was due.
+    """
+
+    family: Family
     index: int
     scenario: str
     arm: str
-    interval_ms: int
-    qos: int
-    board: str
+    values: tuple[Value, ...]
+    board: str | None
     contention: str | None
     knobs: Mapping[str, Mapping[str, str]]
     messages: int
-    timeout_ms: int | None = None
+    timeout_ms: int
+    deadline_ms: int
     broker: str | None = None
     """Its kind; none in a bundle made before it was recorded."""
     session: str = "clean"
@@ -77,8 +77,31 @@ class Cell:
     @property
     def label(self) -> str:
         """What tells this cell from the others: `scenario 1, 20 ms, QoS 0, fifo`."""
-        arm = f", {self.arm}" if self.arm else ""
-        return f"scenario {self.scenario}, {self.interval_ms} ms, QoS {self.qos}{arm}"
+        return ", ".join([f"scenario {self.scenario}", *self.texts, *([self.arm] if self.arm else [])])
+
+    @property
+    def key(self) -> tuple[Value, ...]:
+        """Its value of each column of the family's `key`."""
+        return (self.scenario, self.arm, *self.values)
+
+    @property
+    def texts(self) -> list[str]:
+        """Where it is on each axis, in as few words as can be."""
+        return [axis.text(value) for axis, value in zip(self.family.axes, self.values, strict=True)]
+
+    @property
+    def titles(self) -> list[str]:
+        """Where it is on each axis, as a title says it."""
+        return [axis.title(value) for axis, value in zip(self.family.axes, self.values, strict=True)]
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Where it is on each axis, in columns under the axes' headings."""
+        return tuple(axis.entry(value) for axis, value in zip(self.family.axes, self.values, strict=True))
+
+    def on(self, column: str) -> Value:
+        """Its value of one of the columns of `key`; raises KeyError where the family has none of that name."""
+        return dict(zip(self.family.key, self.key, strict=True))[column]
 
 
 @dataclass(frozen=True)
@@ -134,6 +157,7 @@ class Bundle:
 
     folder: Path
     document: Document
+    family: Family
     cells: tuple[Cell, ...]
     repetitions: tuple[Repetition, ...]
     order: tuple[tuple[int, int], ...]
@@ -157,6 +181,21 @@ class Bundle:
         return plan
 
     @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What its cells are swept over."""
+        return self.family.axes
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What its samples have, the round trip first."""
+        return self.family.metrics
+
+    @property
+    def round_trip(self) -> str:
+        """The first metric's name."""
+        return self.family.round_trip
+
+    @property
     def repetitions_due(self) -> int:
         """How many repetitions of each cell a complete run has: as planned, or up to the look that ended it."""
         looks = self.document.get("looks") or []
@@ -167,16 +206,10 @@ class Bundle:
         """What a complete run has of `order`."""
         return [(cell, repetition) for cell, repetition in self.order if repetition <= self.repetitions_due]
 
-    def deadline_ms(self, cell: Cell) -> int:
-        """The plan's deadline, or the interval: an answer later than that comes after the next request."""
-        deadline_ms = self.plan.get("deadline_ms")
-        return cell.interval_ms if deadline_ms is None else int(deadline_ms)
-
     @cached_property
     def rows(self) -> Rows:
         """The samples, read when first asked for and kept."""
-        cells = {cell.index: tuple(getattr(cell, key) for key in CELL_KEY) for cell in self.cells}
-        return rows.read(self.samples, cells)
+        return rows.read(self.samples, self.family, {cell.index: cell.key for cell in self.cells})
 
     def counted(self, cell: Cell) -> pl.DataFrame:
         """Rows of the cell's counted repetitions, as `Rows` has them: without warm-up, with duplicate answers."""
@@ -187,19 +220,22 @@ def read(folder: Path) -> Bundle:
     """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""
     try:
         document = reading.document(folder)
-        samples = _scan_samples(folder)
         checked = reading.checked(folder / "bundle.json", document)
     except UnreadableError as error:
         raise BundleError(str(error)) from error
     tables(folder, "samples", _most_rows(checked))
+    family = _family(checked)
+    cells = tuple(_cell(cell, checked.plan, family) for cell in checked.plan.cells)
+    kinds = _kinds(family, cells)
     return Bundle(
         folder=folder,
         document=document | {name: _folded(document.get(name)) for name in ("reason", "notice")},
-        cells=tuple(_cell(cell, checked.plan) for cell in checked.plan.cells),
+        family=family,
+        cells=cells,
         repetitions=tuple(_repetition(entry) for entry in checked.repetitions),
         order=tuple((cell, repetition) for cell, repetition in checked.plan.order),
         floor_us=checked.floor.tcp_echo_t_us.p50 if checked.floor else None,
-        samples=_typed(folder / "samples.parquet", samples),
+        samples=_typed(folder / "samples.parquet", _scan_samples(folder, kinds), kinds),
     )
 
 
@@ -233,11 +269,31 @@ def _most_rows(checked: schema.bundle.Bundle) -> int:
     return min(4 * repetitions * (messages + plan.warmup), bounds.SAMPLES)
 
 
-def _scan_samples(folder: Path) -> pl.LazyFrame:
+def _family(checked: schema.bundle.Bundle) -> Family:
+    return Family(
+        checked.family,
+        tuple(Axis(axis.name, axis.words, axis.short) for axis in checked.axes),
+        tuple(_metric(metric) for metric in checked.metrics),
+    )
+
+
+def _metric(entry: schema.bundle.Metric) -> Metric:
+    difference = (entry.difference[0], entry.difference[1]) if entry.difference else None
+    return Metric(entry.name, entry.column, entry.words, difference, entry.answered_only)
+
+
+def _kinds(family: Family, cells: Sequence[Cell]) -> dict[str, pl.DataType]:
+    """The columns that samples of the family have, and their types: an axis has whole numbers, or names."""
+    named = {axis.name for at, axis in enumerate(family.axes) if any(isinstance(c.values[at], str) for c in cells)}
+    axes = {axis.name: pl.String() if axis.name in named else pl.Int64() for axis in family.axes}
+    return {**COMMON_COLUMNS, **axes, **{metric.column: pl.Int64() for metric in family.metrics}}
+
+
+def _scan_samples(folder: Path, kinds: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """The samples, unread; none at all where a run ended before its first repetition."""
     path, files = folder / "samples.parquet", tables(folder, "samples")
     if not files:
-        return pl.LazyFrame(schema=dict(SAMPLE_COLUMNS))
+        return pl.LazyFrame(schema=dict(kinds))
     try:
         samples = pl.scan_parquet(files, glob=False)
         samples.collect_schema()
@@ -246,18 +302,21 @@ def _scan_samples(folder: Path) -> pl.LazyFrame:
     return samples
 
 
-def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan) -> Cell:
+def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan, family: Family) -> Cell:
+    timeout_ms = plan.timeout_ms if entry.timeout_ms is None else entry.timeout_ms
     return Cell(
+        family=family,
         index=entry.cell,
         scenario=entry.scenario,
         arm=entry.arm,
-        interval_ms=entry.interval_ms,
-        qos=entry.qos,
+        values=tuple(entry.on(axis.name) for axis in family.axes),
         board=entry.board,
         contention=entry.contention,
         knobs=entry.knobs,
         messages=plan.messages if entry.messages is None else entry.messages,
-        timeout_ms=plan.timeout_ms if entry.timeout_ms is None else entry.timeout_ms,
+        timeout_ms=timeout_ms,
+        # An answer that comes after the next request was due is late; where none is due, one that is given up.
+        deadline_ms=plan.deadline_ms or entry.interval_ms or timeout_ms,
         broker=entry.broker,
         session=entry.session,
         fault=entry.fault,
@@ -312,18 +371,18 @@ def _folded(text: Any) -> str | None:
     return None if text is None else folded(str(text))
 
 
-def _typed(path: Path, samples: pl.LazyFrame) -> pl.LazyFrame:
+def _typed(path: Path, samples: pl.LazyFrame, kinds: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """The samples' columns in the documented types; other writers' dictionaries and narrower integers are welcome."""
-    schema = samples.collect_schema()
-    for name, kind in SAMPLE_COLUMNS.items():
-        if name not in schema:
+    found = samples.collect_schema()
+    for name, kind in kinds.items():
+        if name not in found:
             raise BundleError(f"{path}: column {name} is missing; see docs/bundle.md for the format")
-        if not _same_family(schema[name], kind):
-            raise BundleError(f"{path}: column {name} is {schema[name]}, not {kind}; see docs/bundle.md for the format")
-    return samples.select(pl.col(name).cast(kind) for name, kind in SAMPLE_COLUMNS.items())
+        if not _same_kind(found[name], kind):
+            raise BundleError(f"{path}: column {name} is {found[name]}, not {kind}; see docs/bundle.md for the format")
+    return samples.select(pl.col(name).cast(kind) for name, kind in kinds.items())
 
 
-def _same_family(found: pl.DataType, wanted: pl.DataType) -> bool:
+def _same_kind(found: pl.DataType, wanted: pl.DataType) -> bool:
     if wanted == pl.String():
         return found in {pl.String, pl.Categorical, pl.Enum, pl.Null}
     if wanted.is_integer():

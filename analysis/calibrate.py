@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures what the verdicts are worth: how often they cry wolf, and which true shifts they find.
+"""Measures what the verdicts are worth on a simulated control loop: how often they cry wolf, which shifts they find.
 
 Repetitions are drawn from a model with known truth: cycles correlated in time (AR(1)) with a log-normal tail, on a
 level that varies from repetition to repetition. What is measured here is kept in docs/statistics.md.
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from analysis import bootstrap, conclusion, headline, inference, measures, sequential
+from analysis import bootstrap, conclusion, control, headline, inference, measures, sequential
 from analysis.bundle import Cell
 from analysis.conclusion import SAME, SLOWER, UNKNOWN
 from analysis.cycles import Outcomes
 from analysis.distribution import Distribution, Floats, Integers, of_samples
+from analysis.family import Family, Metric
 from analysis.headline import Question
-from analysis.inference import Sides
 from analysis.measures import Measure, Side
 from analysis.quantity import Quantity
 from analysis.sequential import Headline, Rule
@@ -29,8 +29,11 @@ CYCLES = 100
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 STATISTICS = ("avg", *QUANTILES)
 PRECISION = 0.1
-CELL = Cell(0, "1", "", 20, 0, "model", None, {}, CYCLES)
-SHOWN = ("O.p99", "T.avg", "T.p50", "T.p90", "T.p99")
+FAMILY = Family(
+    control.NAME, (), tuple(Metric(name, "", "", answered_only=name == control.BOARD) for name in control.METRICS)
+)
+CELL = Cell(FAMILY, 0, "1", "", (), "model", None, {}, CYCLES, timeout_ms=1000, deadline_ms=10)
+SHOWN = (f"{control.REMAINDER}.p99", *(f"{control.ROUND_TRIP}.{statistic}" for statistic in STATISTICS))
 CASES = (((3, 4), 1), ((4, 4), 1), ((5, 5), 1), ((10, 10), 1), ((20, 20), 1), ((5, 5), 4), ((10, 10), 4))
 """Repetitions of A and B, and cells, of 14 statistics each."""
 DEADLINE_US = 10_000
@@ -81,7 +84,9 @@ def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: in
     found: dict[str, list[bool]] = {}
     for _ in range(splits):
         pair = _pair(noise, rng, (repetitions, repetitions), shift_us)
-        for measure, result in zip(pair, inference.judge([sides(pair)], (seed,))[0], strict=True):
+        for measure, result in zip(
+            pair, inference.judge([measures.sides(pair, headline.CONTENTION)], (seed,))[0], strict=True
+        ):
             found.setdefault(str(measure.quantity), []).append(result.sure and result.t > 0)
     return {name: float(np.mean(sure)) for name, sure in found.items()}
 
@@ -114,11 +119,11 @@ def _sequence(
     drawn: tuple[tuple[Integers, Integers], tuple[Integers, Integers]], rule: Rule, quantity: Quantity
 ) -> tuple[bool, bool, bool, int]:
     """(any alarm, headline slower, headline the same, repetitions) of one run."""
-    question = Question("", (quantity,), headline.MARGIN, recorded=True)
+    question = Question("", (quantity,), headline.MARGIN, recorded=True, metric=quantity.metric)
     for look in rule.looks:
         a, b = (side(t[: look.repetitions], r[: look.repetitions]) for t, r in drawn)
         pair = measures.of_sides(a, b)
-        results = inference.judge([sides(pair, (quantity,))], (1,), look.share)[0]
+        results = inference.judge([measures.sides(pair, (quantity,))], (1,), look.share)[0]
         at = next(j for j, measure in enumerate(pair) if measure.quantity == quantity)
         claim = conclusion.claim((CELL, CELL), pair[at], results[at], look.repetitions, question)
         settled = None if claim.verdict == UNKNOWN else claim.verdict
@@ -186,7 +191,7 @@ def sequence_table(runs: int) -> Grid:
         (noise.name, quantity.name, f"{shift / 1000:g} ms" if shift else "none", f"{own.alarms:.1%}",
          f"{own.slower:.0%}", f"{own.same:.0%}", f"{own.repetitions:.1f}")
         for noise in HOSTS
-        for quantity in (Quantity("T", "p50"), Quantity("O", "p99"))
+        for quantity in (Quantity(control.ROUND_TRIP, "p50"), Quantity(control.REMAINDER, "p99"))
         for shift in (0, 500)
         for own in [sequences(noise, quantity, shift, runs)]
     )  # fmt: skip
@@ -198,7 +203,11 @@ def sequence_table(runs: int) -> Grid:
 
 
 def _any_sure(pairs: Sequence[Sequence[Measure]]) -> bool:
-    return any(result.sure for own in inference.judge([sides(pair) for pair in pairs], (1,)) for result in own)
+    return any(
+        result.sure
+        for own in inference.judge([measures.sides(pair, headline.CONTENTION) for pair in pairs], (1,))
+        for result in own
+    )
 
 
 def _pair(noise: Noise, rng: np.random.Generator, sizes: tuple[int, int], shift_us: float) -> list[Measure]:
@@ -212,22 +221,11 @@ def side(t: Integers, r: Integers) -> Side:
     none = np.zeros(len(t), dtype=np.int64)
     bursts = np.array([_longest(row) for row in missed])
     outcomes = Outcomes(np.full(len(t), t.shape[1]), none, missed.sum(axis=1), none, bursts)
-    return Side({"T": of_samples(t), "R": of_samples(r), "O": of_samples(t - r)}, outcomes)
+    return Side(dict(zip(FAMILY.metrics, map(of_samples, (t, r, t - r)), strict=True)), outcomes)
 
 
 def _longest(flags: Integers) -> int:
     return max((len(run) for run in "".join("x" if flag else " " for flag in flags).split()), default=0)
-
-
-def sides(pair: Sequence[Measure], headlines: Sequence[Quantity] = headline.CONTENTION) -> Sides:
-    """What is tested of one pair of cells, the headlines first."""
-    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in pair]
-    return Sides(
-        np.stack([measure.scores_a for measure in pair], axis=1),
-        np.stack([measure.scores_b for measure in pair], axis=1),
-        np.array([measure.quantum for measure in pair]),
-        np.array(families),
-    )
 
 
 def _statistics(distribution: Distribution, weights: Integers) -> Floats:

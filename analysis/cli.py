@@ -103,7 +103,7 @@ def report_command(bundle: BundleArgument = LATEST) -> None:
 def verify_command(bundle: BundleArgument = LATEST) -> None:
     """Check a bundle against itself, and derive every table and figure of it again, byte for byte.
 
-    Checks the checksums, that counts add up and O = T − R, that every planned repetition is accounted for and every
+    Checks the checksums, that counts and latencies add up, that every planned repetition is accounted for and every
     knob has its proof. One line a finding; exit code 0 where there is none, 1 where there are some.
     """
     report = verify.verify(bundle)
@@ -121,13 +121,14 @@ def overlay(
 ) -> None:
     """Lay the distributions of several runs over each other.
 
-    Scenarios 0–6 are paired as in the thesis: {0, 1} and {2, 3} in T, R and O; {1, 2}, {1, 2, 4, 5} and {3, 6} in O.
-    Other scenarios are all drawn into one figure. There is one figure for each interval and QoS.
+    Scenarios 0–6 of the control loop are paired as in the thesis: {0, 1} and {2, 3} in all metrics; {1, 2},
+    {1, 2, 4, 5} and {3, 6} in O. Others are all drawn into one figure. There is one for each interval and QoS.
     """
     runs = [_open(bundle) for bundle in bundles]
     plots = list(figures.overlays([(run, statistics.summarise(run)) for run in runs]))
     if not plots:
-        raise BundleError(f"{', '.join(map(str, bundles))}: no interval and QoS in common; nothing to lay over")
+        places = " and ".join(axis.heading for axis in runs[0].axes) or "scenarios"
+        raise BundleError(f"{', '.join(map(str, bundles))}: no {places} in common; nothing to lay over")
     for plot in plots:
         figures.save(plot, into)
     say(terminal(), [f"{len(plots)} figures (PNG, SVG, PDF): {into}/"])
@@ -168,7 +169,7 @@ def overview_command(
         "results/overview"
     ),
 ) -> None:
-    """Put several runs on one page: what they say together, side by side, and the thesis' comparisons.
+    """Put several runs on one page: what they say together, side by side, and laid over each other.
 
     Each bundle gets its own tables, figures and report as well.
     """
@@ -183,17 +184,16 @@ def overview_command(
     for grid in tables.of_cells(summaries):
         show(tables.without(grid, ROOM_FOR_NONE), console)
     say(console, (f"scenario {run.name.removeprefix('scenario-')}: {run.status}, {run.folder}" for run in runs))
-    say(console, [f"Overview: {page.file}", f"The thesis' comparisons (PNG, SVG, PDF): {into}/"])
+    say(console, [f"Overview: {page.file}", f"{overview.laid_over(runs[0].family)} (PNG, SVG, PDF): {into}/"])
 
 
 @app.command(name="path")
 def path_command(bundle: BundleArgument = LATEST) -> None:
-    """Show where the time of O went, in a run of `make path-N`."""
+    """Show where the time between control loop and Pi went, in a run of `make path-N`."""
     split = path.read(_open(bundle))
     console = terminal()
     show(path.table(split), console)
-    seen = f"{split.rows.height} cycles seen whole; their parts miss O by {split.worst_us:.1f} µs at the most"
-    say(console, [seen])
+    say(console, [split.seen])
     say(console, (f"warning: {caution}." for caution in path.cautions(split)), "yellow")
 
 

@@ -4,13 +4,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.bundle import Bundle, Cell
+from analysis.bundle import Bundle, BundleError, Cell
 from analysis.selection import Selection
 
 Pairs = Sequence[tuple[Cell, Cell]]
 
 HOST = ("hostname_hash", "cpu_model", "cpus", "memory_bytes")
 SURROUNDINGS = ("kernel", "os", "cgroup")
+
+
+def require_alike(a: Bundle, b: Bundle) -> None:
+    """Raise `BundleError` where the two are about different things: nothing compares what they measured."""
+    if unlike := a.family.unlike(b.family):
+        raise BundleError(f"{a.folder} and {b.folder} are not comparable: {unlike}")
 
 
 def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
@@ -29,12 +35,12 @@ def changes(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
     found = []
     for own, other in pairs:
         found += [
-            _differs(key, getattr(own, key), getattr(other, key)) for key in ("scenario", "arm", "interval_ms", "qos")
+            _differs(name, of_a, of_b) for name, of_a, of_b in zip(a.bundle.family.key, own.key, other.key, strict=True)
         ]
         found += [_differs("broker", own.broker, other.broker)] if own.broker and other.broker else []
         found += [_differs("contention", own.contention or "none", other.contention or "none")]
         found += [_differs("session", own.session, other.session)]
-        found += [_differs("deadline in ms", a.bundle.deadline_ms(own), b.bundle.deadline_ms(other))]
+        found += [_differs("deadline in ms", own.deadline_ms, other.deadline_ms)]
         found += [_differs("timeout in ms", own.timeout_ms, other.timeout_ms)]
         found += [_differs("fault", own.fault or "none", other.fault or "none")]
         found += [_differs(knob, _setting(own, knob), _setting(other, knob)) for knob in _knobs(own, other)]

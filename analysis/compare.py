@@ -8,14 +8,13 @@ reader may conclude. Arms of one run are compared by the repetitions that ran si
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from analysis import blocks, comparability, conclusion, cycles, headline, inference, measures, recovery, sequential
 from analysis.bundle import Bundle, BundleError, Cell
 from analysis.conclusion import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
 from analysis.distribution import CLUSTERS
+from analysis.family import Value
 from analysis.headline import Question
-from analysis.inference import UNTESTED, Result, Sides
+from analysis.inference import UNTESTED, Result
 from analysis.measures import Measure, Side
 from analysis.quantity import Quantity
 from analysis.selection import Selection, pair
@@ -58,8 +57,9 @@ class _Pair:
 def compare(a: Selection, b: Selection, *, margin: float | None = None, force: bool = False) -> Comparison:
     """Judges B against A; raises `BundleError` where they are not comparable, unless forced.
 
-    The headlines are those of A's plan, and so is the margin unless given.
+    Nothing forces a comparison of two families. The headlines are those of A's plan, and so is the margin unless given.
     """
+    comparability.require_alike(a.bundle, b.bundle)
     pairs = pair(a, b)
     if (obstacles := comparability.obstacles(a, b, pairs)) and not force:
         reasons = "; ".join(obstacles)
@@ -78,20 +78,20 @@ def arms(bundle: Bundle, margin: float | None = None) -> tuple[Claim, ...]:
 
 
 def within(bundle: Bundle, margin: float | None = None) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
-    """Every further arm of a bundle against the first one at the same scenario, interval and QoS; none without arms.
+    """Every further arm of a bundle against the first one of the same scenario and axes' values; none without arms.
 
     Claims, and what a reader must know beside them. All are judged together. That they share the first arm makes the
     intervals wider than need be, if anything (Šidák 1967).
     """
-    first: dict[tuple[str, int, int], Cell] = {}
+    first: dict[tuple[Value, ...], Cell] = {}
     pairs = []
     for cell in bundle.cells:
-        own = first.setdefault((cell.scenario, cell.interval_ms, cell.qos), cell)
+        own = first.setdefault((cell.scenario, *cell.values), cell)
         if own is not cell:
             pairs.append((own, cell))
     sides: dict[int, Side] = {}
     read = [_pair(bundle, bundle, cells, sides) for cells in pairs]
-    return _judged(bundle, bundle, read, _question(bundle, margin)), tuple(_caveats(read))
+    return _judged(bundle, bundle, read, _question(bundle, margin)), tuple(_caveats(bundle, read))
 
 
 def _question(bundle: Bundle, margin: float | None) -> Question:
@@ -117,7 +117,7 @@ def _pair(a: Bundle, b: Bundle, cells: tuple[Cell, Cell], known: dict[int, Side]
 def _side(bundle: Bundle, cell: Cell) -> Side:
     recoveries = recovery.of_cell(bundle, cell)
     broke = recovery.distribution(recoveries) if recoveries else None
-    return measures.of_cycles(cycles.read(bundle, cell), bundle.deadline_ms(cell), broke)
+    return measures.of_cycles(cycles.read(bundle, cell), cell.deadline_ms, broke)
 
 
 def _beside(bundle: Bundle, cells: tuple[Cell, Cell]) -> tuple[list[int], list[int]]:
@@ -136,7 +136,7 @@ def _judged(a: Bundle, b: Bundle, read: Sequence[_Pair], question: Question) -> 
     tested = iter(_tested(a, b, [own for own in read if own.testable], question.headlines))
     claims = []
     for own in read:
-        deadlines = a.deadline_ms(own.cells[0]), b.deadline_ms(own.cells[1])
+        deadlines = own.cells[0].deadline_ms, own.cells[1].deadline_ms
         results = next(tested) if own.testable else [UNTESTED] * len(own.measures)
         fewest = min(map(len, own.chosen))
         for measure, result in zip(own.measures, results, strict=True):
@@ -150,19 +150,9 @@ def _tested(a: Bundle, b: Bundle, pairs: Sequence[_Pair], headlines: Sequence[Qu
         return []
     swap = all(own.one_run for own in pairs) and inference.blocks_suffice([len(own.chosen[0]) for own in pairs])
     seed = tuple(sorted(int(bundle.plan["seed"]) for bundle in (a, b)))
-    sides = [_sides(own, headlines) for own in pairs]
+    sides = [measures.sides(own.measures, headlines, own.chosen) for own in pairs]
     blocked = [replace(own, paired=swap and inference.blocks_differ(own.a, own.b)) for own in sides]
     return inference.judge(blocked, seed, min(map(sequential.share, (a, b))))
-
-
-def _sides(own: _Pair, headlines: Sequence[Quantity]) -> Sides:
-    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in own.measures]
-    return Sides(
-        np.stack([measure.scores_a[own.chosen[0]] for measure in own.measures], axis=1),
-        np.stack([measure.scores_b[own.chosen[1]] for measure in own.measures], axis=1),
-        np.array([measure.quantum for measure in own.measures]),
-        np.array(families),
-    )
 
 
 def _notes(a: Selection, b: Selection, read: Sequence[_Pair]) -> Iterator[str]:
@@ -175,10 +165,10 @@ def _notes(a: Selection, b: Selection, read: Sequence[_Pair]) -> Iterator[str]:
         paired = {own.cells[side].index for own in read}
         if alone := [cell.label for cell in chosen.cells if cell.index not in paired]:
             yield f"{other} has nothing to compare with {'; '.join(alone)}: left out"
-    yield from _caveats(read)
+    yield from _caveats(a.bundle, read)
 
 
-def _caveats(read: Sequence[_Pair]) -> Iterator[str]:
+def _caveats(bundle: Bundle, read: Sequence[_Pair]) -> Iterator[str]:
     """What keeps pairs of cells from a verdict, or repetitions out of the test."""
     if not read:
         return
@@ -193,7 +183,7 @@ def _caveats(read: Sequence[_Pair]) -> Iterator[str]:
         fewest = min(min(map(len, own.chosen)) for own in read)
         yield (
             f"{fewest} repetitions are too few for any verdict on {len(read)} pairs of cells: "
-            "set REPETITIONS=10, or pick one cell with #interval_ms=…"
+            f"set REPETITIONS=10, or pick one cell with #{next((axis.name for axis in bundle.axes), 'arm')}=…"
         )
 
 

@@ -50,10 +50,12 @@ class Claim:
     headline: bool = False
     detectable: float | None = None
     repetitions: int | None = None
+    of_answered: bool = False
+    """Whether lost cycles have no part in it, so that a loss can flatter it."""
 
     @property
     def metric(self) -> str:
-        """T, R, O, lost or missed."""
+        """A latency, lost, missed, or recovery."""
         return self.quantity.metric
 
     @property
@@ -126,6 +128,7 @@ def claim(cells: tuple[Cell, Cell], measure: Measure, result: Result, repetition
         margin=limit,
         verdict=UNKNOWN,
         headline=measure.quantity in question.headlines,
+        of_answered=measure.of_answered,
     )
     made = _concluded(made)
     return _with_needs(made, (high - low) / 2, result.critical, repetitions) if made.verdict == UNKNOWN else made
@@ -190,9 +193,9 @@ def _guarded(made: Claim, losses: Claim | None) -> Claim:
     if not more or losses is None:
         return made
     flattered = (made.verdict, more) in {(FASTER, "B"), (SLOWER, "A")}
-    if flattered or (made.verdict == SAME and made.quantity.of_answered):
+    if flattered or (made.verdict == SAME and made.of_answered):
         shares = f"{three_digits(losses.a)} % against {three_digits(losses.b)} %"
-        of = "the slowest may be among them" if made.quantity.of_answered else "a loss is worse than any answer"
+        of = "the slowest may be among them" if made.of_answered else "a loss is worse than any answer"
         return _unknown(made, f"{more} lost more cycles, A {shares} of B: {of}")
     return made
 

@@ -8,12 +8,15 @@ from analysis.bundle import Bundle, Cell
 
 
 def of_cells(cells: Sequence[Cell]) -> list[str]:
-    """Board, contention, QoS and knobs, and a broker that is not the usual; where the cells differ, every value."""
-    words = [
-        f"board {_each(cell.board for cell in cells)}",
-        f"contention {_each(cell.contention or 'none' for cell in cells)}",
-        f"QoS {_each(str(cell.qos) for cell in cells)}",
-    ]
+    """Board, contention, axes and knobs, and a broker that is not the usual; where the cells differ, every value.
+
+    The first axis is what lines are drawn along, and labelled by.
+    """
+    boards = [cell.board for cell in cells if cell.board]
+    words = [f"board {_each(boards)}"] if boards else []
+    words += [f"contention {_each(cell.contention or 'none' for cell in cells)}"]
+    axes = cells[0].family.axes[1:] if cells else ()
+    words += [f"{axis.heading} {_each(axis.entry(cell.on(axis.name)) for cell in cells)}" for axis in axes]
     brokers = _each(cell.broker or "mosquitto" for cell in cells)
     words += [f"broker {brokers}"] if brokers != "mosquitto" else []
     sessions = _each(cell.session for cell in cells)

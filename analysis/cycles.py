@@ -10,24 +10,9 @@ import polars as pl
 from analysis import distribution
 from analysis.bundle import Bundle, Cell
 from analysis.distribution import Distribution, Floats, Integers
+from analysis.family import Family
 
 MISSING = np.iinfo(np.int64).min
-
-RECEIVED_NS = pl.when(pl.col("t_us").is_not_null()).then(pl.col("received_ns"))
-"""Word of a board's failure is received, but is no answer."""
-
-LATENCIES_US = {
-    "T": pl.col("t_us"),
-    "R": pl.col("r_us"),
-    "O": pl.col("o_us"),
-    "T_intended": (RECEIVED_NS - pl.col("intended_ns") + 500) // 1000,
-}
-"""Whole µs of each metric; null where there was no answer.
-
-`T_intended` runs from the time planned, so that a sender that falls behind cannot hide it (coordinated omission:
-Tene 2013, "How not to measure latency").
-"""
-METRICS = tuple(LATENCIES_US)
 
 
 @dataclass(frozen=True)
@@ -61,9 +46,11 @@ class Outcomes:
 class Cycles:
     """N cycles by repetition and sequence, each array (N,); `MISSING` where there was no answer.
 
-    `latencies_us` holds whole µs by metric, `rows` the number of rows by status, duplicate answers among them.
+    `latencies_us` holds whole µs by metric, the family's `intended` among them; `rows` the number of rows by status,
+    duplicate answers among them.
     """
 
+    family: Family
     repetition: Integers
     received_ns: Integers
     latencies_us: dict[str, Integers]
@@ -118,7 +105,7 @@ class Cycles:
 
     def outcomes(self, deadline_ms: int) -> Outcomes:
         """What became of the cycles; one missed that was not answered within `deadline_ms` of when it was due."""
-        from_intended = self.latencies_us["T_intended"]
+        from_intended = self.latencies_us[self.family.intended]
         lost = from_intended == MISSING
         missed = lost | (from_intended > 1000 * deadline_ms)
         if not len(missed):
@@ -148,9 +135,30 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
     """Every cycle of the cell's counted repetitions, without warm-up."""
     rows = bundle.counted(cell)
     statuses = dict(rows["status"].value_counts().iter_rows())
-    latencies = in_order(rows).select("repetition", received_ns=RECEIVED_NS, **LATENCIES_US)
-    columns = {name: latencies[name].cast(pl.Int64).fill_null(MISSING).to_numpy() for name in latencies.columns}
-    return Cycles(columns.pop("repetition"), columns.pop("received_ns"), columns, statuses)
+    ordered = in_order(rows)
+    received_ns, latencies = _received_ns(cell.family), latencies_us(cell.family)
+    return Cycles(
+        family=cell.family,
+        repetition=_whole(ordered, pl.col("repetition")),
+        received_ns=_whole(ordered, received_ns),
+        latencies_us={metric: _whole(ordered, own) for metric, own in latencies.items()},
+        rows=statuses,
+    )
+
+
+def latencies_us(family: Family) -> dict[str, pl.Expr]:
+    """By metric, what gives whole µs from rows as `Rows` has them; null where there was no answer."""
+    from_intended = (_received_ns(family) - pl.col("intended_ns") + 500) // 1000
+    return {**{metric.name: pl.col(metric.column) for metric in family.metrics}, family.intended: from_intended}
+
+
+def _received_ns(family: Family) -> pl.Expr:
+    """When the answer was received; word of a board's failure is received, but is no answer."""
+    return pl.when(pl.col(family.metrics[0].column).is_not_null()).then(pl.col("received_ns"))
+
+
+def _whole(rows: pl.DataFrame, values: pl.Expr) -> Integers:
+    return rows.select(values.cast(pl.Int64).fill_null(MISSING)).to_series().to_numpy()
 
 
 def in_order(rows: pl.DataFrame) -> pl.DataFrame:

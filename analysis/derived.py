@@ -46,7 +46,7 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Wri
     """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
     files.require_plain(target)
     recoveries = recovery.of(bundle)
-    files.write_text(target / "summary.csv", summary.render(summaries))
+    files.write_text(target / "summary.csv", summary.render(summaries, bundle.axes))
     files.write_text(target / "table.md", table(bundle, summaries, recoveries))
     if recoveries:
         files.write_text(target / RECOVERY, recovery.render(recoveries))
@@ -55,7 +55,9 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Wri
     if asserted := assertions.judge(bundle, summaries):
         checks.write(asserted, target, "assert")
     drawn = files.fresh_folder(target / FIGURES)
-    plots, left_out = figures.chosen(list(figures.of_bundle(bundle, summaries)), found.question.headlines)
+    plots, left_out = figures.chosen(
+        list(figures.of_bundle(bundle, summaries)), bundle.family, found.question.headlines
+    )
     for plot in plots:
         figures.save(plot, drawn)
     recovery_figure.save(bundle, recoveries, drawn)

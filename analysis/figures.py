@@ -7,9 +7,10 @@ lines have the 95 % interval across repetitions shaded. More lines than can be t
 beside the first.
 """
 
+import hashlib
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,25 +21,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
 
-from analysis import bootstrap, conditions, labels
-from analysis.bundle import Bundle
+from analysis import bootstrap, comparability, conditions, control, labels, thesis
+from analysis.bundle import Bundle, Cell
 from analysis.distribution import Distribution, Floats, Integers
+from analysis.family import Family, Metric
 from analysis.quantity import Quantity, percentage
 from analysis.statistics import CellSummary
 
-METRICS: Mapping[str, str] = {
-    "T": "T: from request to answer, at the control loop",
-    "R": "R: the board's share, at the Pi",
-    "O": "O = T − R: network, broker and both clients",
-}
-COMPARISONS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (
-    (("0", "1"), ("T", "R", "O")),
-    (("2", "3"), ("T", "R", "O")),
-    (("1", "2"), ("O",)),
-    (("1", "2", "4", "5"), ("O",)),
-    (("3", "6"), ("O",)),
-)
-"""The scenarios that the thesis lays over each other, and in which metrics (its figures 6.1 to 6.5)."""
 FORMATS: Mapping[str, Mapping[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -75,6 +64,8 @@ STYLE: Any = {
 NOTICE = {"facecolor": "#fff1c9", "edgecolor": "#8a6100", "linewidth": 0.6, "boxstyle": "square,pad=0.25"}
 MARKERS = "osD^vP"
 LEGEND = 104
+FILE_NAME = 120
+"""Characters; of a longer name the end is a checksum."""
 FOOTER = 138
 """Characters a line of the footer takes."""
 BODY = 0.95
@@ -111,55 +102,75 @@ class Plot:
 
     name: str
     title: str
-    metric: str
+    metric: Metric
     curves: tuple[Curve, ...]
     footer: tuple[str, ...]
     notices: tuple[str, ...]
 
 
 def of_bundle(bundle: Bundle, summaries: Sequence[CellSummary]) -> Iterator[Plot]:
-    """T, R and O of each scenario, a line an interval; where arms are compared, of each interval, a line an arm."""
+    """Each metric of each scenario, a line a cell; where arms are compared, a figure for each place, a line an arm."""
     for name, title, members in _groups(summaries):
         names = labels.of_cells([member.cell for member in members])
-        for metric in METRICS:
+        for metric in bundle.metrics:
             labelled = [(names[member.cell.index], bundle, member) for member in members]
             yield from _plot(name, title, metric, labelled)
 
 
 def overlays(read: Sequence[tuple[Bundle, Sequence[CellSummary]]]) -> Iterator[Plot]:
-    """The thesis' comparisons, one figure an interval and QoS, a line a scenario; or all given where none applies."""
+    """The thesis' comparisons, a figure a place on the axes, a line a scenario; or all given where none applies.
+
+    All runs are of one family; raises `BundleError` where they are not.
+    """
+    for bundle, _ in read[1:]:
+        comparability.require_alike(read[0][0], bundle)
     found = [(bundle, member) for bundle, summaries in read for member in summaries]
-    given = {member.cell.scenario for _, member in found}
-    pairings = [(tuple(s for s in chosen if s in given), metrics) for chosen, metrics in COMPARISONS]
-    applicable = dict.fromkeys(pairing for pairing in pairings if len(pairing[0]) > 1)
-    for chosen, metrics in applicable or [(tuple(sorted(given)), tuple(METRICS))]:
+    for chosen, metrics in _pairings([member.cell for _, member in found]):
         own = [(bundle, member) for bundle, member in found if member.cell.scenario in chosen]
-        for interval, qos in dict.fromkeys((member.cell.interval_ms, member.cell.qos) for _, member in own):
-            members = [(b, m) for b, m in own if (m.cell.interval_ms, m.cell.qos) == (interval, qos)]
+        for values in dict.fromkeys(member.cell.values for _, member in own):
+            members = [(b, m) for b, m in own if m.cell.values == values]
             scenarios = list(dict.fromkeys(m.cell.scenario for _, m in members))
             labelled = [(_origin(b, m, members), b, m) for b, m in members]
-            title = f"Scenarios {', '.join(scenarios)}, a cycle every {interval} ms, QoS {qos}"
+            cell = members[0][1].cell
+            title = ", ".join([f"Scenarios {', '.join(scenarios)}", *cell.titles])
             for metric in metrics if len(members) > 1 else ():
-                yield from _plot(f"cdf-{'-'.join(scenarios)}-{interval}ms-qos{qos}", title, metric, labelled)
+                yield from _plot(_file("-".join(scenarios), cell), title, cell.family.by_name[metric], labelled)
 
 
-def _plot(name: str, title: str, metric: str, labelled: Sequence[tuple[str, Bundle, CellSummary]]) -> Iterator[Plot]:
+def _pairings(cells: Sequence[Cell]) -> Collection[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Which scenarios are laid over each other, and in which metrics."""
+    given = {cell.scenario for cell in cells}
+    published = thesis.COMPARISONS if cells and control.is_family(cells[0].family) else ()
+    pairings = [(tuple(s for s in chosen if s in given), metrics) for chosen, metrics in published]
+    applicable = dict.fromkeys(pairing for pairing in pairings if len(pairing[0]) > 1)
+    return applicable or [(tuple(sorted(given)), tuple(cells[0].family.by_name) if cells else ())]
+
+
+def _file(name: str, cell: Cell) -> str:
+    """What a figure of cells in the same place on the axes is called: one word, and safe in any file system."""
+    places = (axis.slug(value) for axis, value in zip(cell.family.axes, cell.values, strict=True))
+    whole = "-".join(["cdf", name, *places])
+    checksum = hashlib.sha256(whole.encode()).hexdigest()[:12]
+    return whole if len(whole) <= FILE_NAME else f"{whole[:FILE_NAME]}-{checksum}"
+
+
+def _plot(name: str, title: str, metric: Metric, labelled: Sequence[tuple[str, Bundle, CellSummary]]) -> Iterator[Plot]:
     """The figure of one metric, unless nothing was measured of it."""
     curves = tuple(
         Curve(
             label,
-            member.distributions[metric],
-            int(member.distributions[metric].lost.sum()),
+            member.distributions[metric.name],
+            int(member.distributions[metric.name].lost.sum()),
             (int(bundle.plan["seed"]), member.cell.index),
         )
         for label, bundle, member in labelled
-        if metric in member.distributions
+        if metric.name in member.distributions
     )
     bundles = list({id(bundle): bundle for _, bundle, _ in labelled}.values())
     notices = [line for bundle in bundles for line in _notices(bundle, alone=len(bundles) == 1)]
     footer = _footer(bundles, [member for *_, member in labelled])
     if curves:
-        yield Plot(f"{name}-{metric}", title, metric, curves, footer, tuple(notices))
+        yield Plot(f"{name}-{metric.name}", title, metric, curves, footer, tuple(notices))
 
 
 def save(plot: Plot, folder: Path) -> list[Path]:
@@ -173,13 +184,18 @@ def save(plot: Plot, folder: Path) -> list[Path]:
     return paths
 
 
-def chosen(plots: Sequence[Plot], headlines: Sequence[Quantity]) -> tuple[list[Plot], str]:
+def chosen(plots: Sequence[Plot], family: Family, headlines: Sequence[Quantity]) -> tuple[list[Plot], str]:
     """Those to draw, all where they are few, else of the metric that the run is about; and what was left out."""
-    metric = next((quantity.metric for quantity in headlines if quantity.metric in METRICS), "T")
     if len(plots) <= MOST and all(len(plot.curves) <= PANELS + 1 for plot in plots):
         return list(plots), ""
-    drawn = [plot for plot in plots if plot.metric == metric][:MOST]
+    metric = about(family, headlines)
+    drawn = [plot for plot in plots if plot.metric.name == metric][:MOST]
     return drawn, f"{len(drawn)} of {len(plots)} figures are drawn: {metric} only, the first {MOST} at the most."
+
+
+def about(family: Family, headlines: Sequence[Quantity]) -> str:
+    """The metric of the first headline that figures are drawn of, else the round trip."""
+    return next((quantity.metric for quantity in headlines if quantity.metric in family.by_name), family.round_trip)
 
 
 def draw(plot: Plot) -> Figure:
@@ -195,7 +211,7 @@ def _pair(plot: Plot) -> Figure:
     _dress_body(body, plot)
     _dress_tail(tail, plot.curves)
     for axes in (body, tail):
-        axes.set_xlabel(f"{plot.metric} in ms{', logarithmic' if axes is tail else ''}")
+        axes.set_xlabel(f"{plot.metric.name} in ms{', logarithmic' if axes is tail else ''}")
     tail.set_ylabel("cycles later than that, logarithmic\n(1 %: the 99th percentile)")
     handles, names = body.get_legend_handles_labels()
     _legend(figure, plot, handles, names)
@@ -220,7 +236,7 @@ def _multiples(plot: Plot) -> Figure:
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     for panel in axes[max(len(shown) - columns, 0) : len(shown)]:
-        panel.set_xlabel(f"{plot.metric} in ms, logarithmic", fontsize=7)
+        panel.set_xlabel(f"{plot.metric.name} in ms, logarithmic", fontsize=7)
     figure.supylabel("cycles later than that (1 %: the 99th percentile)", fontsize=7, x=0.012)
     lines = [mpl.lines.Line2D([], [], color=COLOURS[i], linestyle=LINES[i]) for i in range(2)]
     _legend(figure, plot, lines, [f"{first.label}{_lost(first)}", "the one named above the panel"])
@@ -362,7 +378,7 @@ def _sheet(plot: Plot, lines: int, grid: tuple[int, int], inches: float, note: s
     width, height = 7.2, above + inches + below
     figure = Figure(figsize=(width, height))
     axes = list(np.atleast_1d(figure.subplots(*grid)).ravel())
-    title = f"{plot.title}: {METRICS[plot.metric]}"
+    title = f"{plot.title}: {plot.metric.title}"
     figure.text(0.1 / width, 1 - 0.1 / height, title, fontsize=9, va="top")
     for i, notice in enumerate(plot.notices):
         at = 1 - (0.36 + 0.22 * i) / height
@@ -403,10 +419,10 @@ def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[C
         if not any(summary.cell.arm for summary in own):
             yield f"cdf-scenario-{scenario}", f"Scenario {scenario}", own
             continue
-        for interval, qos in dict.fromkeys((summary.cell.interval_ms, summary.cell.qos) for summary in own):
-            members = [s for s in own if (s.cell.interval_ms, s.cell.qos) == (interval, qos)]
-            title = f"Scenario {scenario}, a cycle every {interval} ms, QoS {qos}"
-            yield f"cdf-scenario-{scenario}-{interval}ms-qos{qos}", title, members
+        for values in dict.fromkeys(summary.cell.values for summary in own):
+            members = [summary for summary in own if summary.cell.values == values]
+            cell = members[0].cell
+            yield _file(f"scenario-{scenario}", cell), ", ".join([f"Scenario {scenario}", *cell.titles]), members
 
 
 def _origin(bundle: Bundle, member: CellSummary, members: Sequence[tuple[Bundle, CellSummary]]) -> str:

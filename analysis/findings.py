@@ -4,6 +4,7 @@
 import math
 from dataclasses import dataclass
 
+from analysis import labels
 from analysis.bundle import Bundle
 from analysis.estimate import Estimate
 from analysis.statistics import CellSummary
@@ -23,14 +24,14 @@ def of_cell(bundle: Bundle, summary: CellSummary) -> Finding:
     several = len({c.scenario for c in bundle.cells}) > 1
     words = [f"scenario {cell.scenario}"] if several else []
     words += [cell.arm] if cell.arm else []
-    words += [f"every {cell.interval_ms} ms"]
-    words += [f"QoS {cell.qos}"] if len({c.qos for c in bundle.cells}) > 1 else []
+    # Lines of a figure are drawn along the first axis; of the others only what differs tells cells apart.
+    words += labels.phrases(cell, dict.fromkeys([*bundle.axes[:1], *labels.varying(bundle.cells)]))
     sentences = (_latency(summary), _losses(counts.lost, counts.offered), _missed(summary))
     return Finding(", ".join(words), " ".join(sentences))
 
 
 def _latency(summary: CellSummary) -> str:
-    estimates = summary.estimates.get("T")
+    estimates = summary.estimates.get(summary.cell.family.round_trip)
     if estimates is None:
         return "No request was answered."
     parts = [f"{words} within {_value(estimates[name])}" for name, words in _SHARES.items() if name in estimates]

@@ -56,7 +56,7 @@ class Panel:
 def panels(answer: Answer) -> tuple[Panel, ...]:
     """The headlines first, then the tail and the median of the same metric, losses and missed deadlines."""
     first = answer.question.headlines
-    metric = next((own.metric for own in first if own.is_latency), "O")
+    metric = answer.question.metric
     wanted = (*first, Quantity(metric, "p99"), Quantity(metric, "p50"), *_SHARES)
     found = (_panel(answer, quantity, headline=quantity in first) for quantity in dict.fromkeys(wanted))
     return tuple(panel for panel in found if panel)

@@ -12,7 +12,7 @@ candidate would ever pass.
 
 from typing import Any
 
-from analysis import answer, comparability, compare, headline, labels, sequential
+from analysis import answer, board, comparability, compare, headline, labels, sequential
 from analysis.bundle import Bundle, BundleError
 from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, telling, worst
 from analysis.compare import Claim, Comparison
@@ -87,7 +87,7 @@ def so_far(
 def _moved(found: Comparison) -> dict[int, str]:
     """By cell of the candidate, how far R moved though nothing touches the Pi: then its machine was disturbed."""
     controls = {effect.cells[1].index: effect.control for effect in answer.of_comparison(found).effects}
-    return {index: own.text for index, own in controls.items() if own and own.verdict == answer.MOVED}
+    return {index: own.text for index, own in controls.items() if own and own.verdict == board.MOVED}
 
 
 def _name(candidate: Bundle) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a bundle agrees with itself: samples with bundle.json, counts with their sum, O with T − R.
+"""Whether a bundle agrees with itself: samples with bundle.json, counts with their sum, latencies with each other.
 
 Statistics are refused where it does not (`BundleError`); `verify` lists every finding.
 """
@@ -12,7 +12,7 @@ import polars as pl
 
 from analysis.bundle import Bundle, BundleError, Repetition
 from analysis.distribution import Integers
-from analysis.rows import CELL_KEY, NOWHERE, STATUSES, Rows, conditions
+from analysis.rows import NOWHERE, STATUSES, Rows, conditions
 
 COUNTED = ("offered", "ok", "late", "lost", "duplicate")
 
@@ -38,7 +38,7 @@ def findings(bundle: Bundle) -> Iterator[str]:
 
 
 def _plan(bundle: Bundle) -> Iterator[str]:
-    keys = [tuple(getattr(cell, key) for key in CELL_KEY) for cell in bundle.cells]
+    keys = [cell.key for cell in bundle.cells]
     if len(set(keys)) < len(keys) or len({cell.index for cell in bundle.cells}) < len(keys):
         yield "bundle.json: two cells of the plan are the same"
     pairs = [(r.cell, r.repetition) for r in bundle.repetitions]
@@ -55,11 +55,11 @@ def _rows(bundle: Bundle) -> Iterator[str]:
     """What must hold in every row."""
     if bundle.rows.frame["holds"].all():
         return
-    broken = conditions()
+    broken, places = conditions(bundle.metrics), (*bundle.family.key, "repetition", "sequence")
     counts = bundle.samples.select(value.sum().alias(name) for name, value in broken.items())
     for name, count in counts.collect(engine="streaming").to_dicts()[0].items():
         if count:
-            first = bundle.samples.filter(broken[name]).select(*CELL_KEY, "repetition", "sequence").first().collect()
+            first = bundle.samples.filter(broken[name]).select(places).first().collect()
             yield f"samples.parquet: {count:,} rows: {name}; first at {_place(first.to_dicts()[0])}"
 
 

@@ -2,9 +2,10 @@
 """Cells in words a reader knows without the plan: `stress, fifo on both`, `Nagle's algorithm on`."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from analysis.bundle import Cell
+from analysis.family import Axis
 
 CONTENTIONS = {"cpu": "stress"}
 POLICIES = {"fifo": "fifo", "rr": "round robin", "flags": "the thesis' flags", "nice": "nice", "weight": "CPU weight"}
@@ -15,12 +16,13 @@ NOTHING_SET, UNPROTECTED = "no priority", "no protection"
 
 def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
     """By cell index, what tells each cell from the others of the bundle, and the contention that it is under."""
-    several = {
-        "scenario": len({cell.scenario for cell in cells}) > 1,
-        "interval": len({cell.interval_ms for cell in cells}) > 1,
-        "qos": len({cell.qos for cell in cells}) > 1,
+    scenarios, axes = len({cell.scenario for cell in cells}) > 1, varying(cells)
+    names = {
+        cell.index: ", ".join(
+            [*([f"scenario {cell.scenario}"] if scenarios else []), of_arm(cell), *phrases(cell, axes)]
+        )
+        for cell in cells
     }
-    names = {cell.index: ", ".join(_words(cell, several)) for cell in cells}
     if any(_security(cell) for cell in cells):
         plain = {cell.index for cell in cells if not _security(cell)}
         names |= {i: names[i].replace(NOTHING_SET, UNPROTECTED) for i in plain}
@@ -38,12 +40,15 @@ def of_arm(cell: Cell) -> str:
     return ", ".join(words for words in told if words) or "undisturbed"
 
 
-def _words(cell: Cell, several: Mapping[str, bool]) -> list[str]:
-    words = [f"scenario {cell.scenario}"] if several["scenario"] else []
-    words += [of_arm(cell)]
-    words += [f"every {cell.interval_ms} ms"] if several["interval"] else []
-    words += [f"QoS {cell.qos}"] if several["qos"] else []
-    return words
+def varying(cells: Sequence[Cell]) -> list[Axis]:
+    """The axes on which the cells, all of one family, are not in the same place."""
+    axes = cells[0].family.axes if cells else ()
+    return [axis for at, axis in enumerate(axes) if len({cell.values[at] for cell in cells}) > 1]
+
+
+def phrases(cell: Cell, axes: Iterable[Axis]) -> list[str]:
+    """Where the cell is on each of these axes: `every 20 ms`."""
+    return [axis.phrase(cell.on(axis.name)) for axis in axes]
 
 
 def _setting(cell: Cell) -> str:

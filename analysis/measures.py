@@ -18,7 +18,7 @@ repetition that never recovered ranks last, and makes a limit infinite that fall
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,10 +28,11 @@ from analysis import medians, shares
 from analysis.bootstrap import CONFIDENCE
 from analysis.cycles import Cycles, Outcomes
 from analysis.distribution import Distribution, Floats, Integers
+from analysis.family import Metric
+from analysis.inference import Sides
 from analysis.quantity import RECOVERY, Quantity
-from analysis.statistics import OF_ANSWERED, PERCENTILES, supported
+from analysis.statistics import PERCENTILES, supported
 
-METRICS = ("T", "R", "O")
 COMPARED = ("p50", "p90", "p99")
 LEAST = 2
 """Repetitions that a side needs for a standard error."""
@@ -51,7 +52,7 @@ class Side:
     `recovery`, where something broke, has one value of each repetition.
     """
 
-    latencies: Mapping[str, Distribution]
+    latencies: Mapping[Metric, Distribution]
     outcomes: Outcomes
     recovery: Distribution | None = None
 
@@ -63,7 +64,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Measure:
-    """One statistic of two sides, in its quantity's unit, with scores (RA,) and (RB,) in steps of `quantum`."""
+    """One statistic of two sides, in its quantity's unit, with scores (RA,) and (RB,) in steps of `quantum`.
+
+    `of_answered`: lost cycles have no part in it, so that a loss can flatter it.
+    """
 
     quantity: Quantity
     a: float
@@ -73,6 +77,7 @@ class Measure:
     quantum: float
     limits_a: Limits
     limits_b: Limits
+    of_answered: bool = False
 
     def interval(self, critical: float) -> tuple[float, float]:
         """The limits of B − A, `critical` standard errors to either side; infinite where losses or too few rule."""
@@ -104,7 +109,7 @@ def of_cycles(cycles: Cycles, deadline_ms: int, recovery: Distribution | None = 
     """A side from its cycles, and its recoveries where there are as many as repetitions."""
     outcomes = cycles.outcomes(deadline_ms)
     whole = recovery is not None and len(recovery.lost) == len(outcomes.offered)
-    latencies = {metric: cycles.latencies(metric) for metric in METRICS}
+    latencies = {metric: cycles.latencies(metric.name) for metric in cycles.family.metrics}
     return Side(latencies, outcomes, recovery if whole else None)
 
 
@@ -112,9 +117,23 @@ def of_sides(a: Side, b: Side) -> list[Measure]:
     """Every statistic that both sides support; none where a side has too few repetitions."""
     if min(a.repetitions, b.repetitions) < LEAST:
         return []
-    latencies = (m for metric in METRICS for m in _of_latencies(metric, a.latencies[metric], b.latencies[metric]))
+    latencies = (m for metric, own in a.latencies.items() for m in _of_latencies(metric, own, b.latencies[metric]))
     recoveries = [_recovery(a.recovery, b.recovery)] if a.recovery and b.recovery else []
     return [*recoveries, *latencies, *_of_outcomes(a.outcomes, b.outcomes)]
+
+
+def sides(
+    found: Sequence[Measure], headlines: Sequence[Quantity], chosen: tuple[list[int], list[int]] | None = None
+) -> Sides:
+    """What is tested of one pair of cells, the headlines first; of `chosen` repetitions, by their place, or of all."""
+    a, b = chosen or (slice(None), slice(None))
+    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in found]
+    return Sides(
+        np.stack([measure.scores_a[a] for measure in found], axis=1),
+        np.stack([measure.scores_b[b] for measure in found], axis=1),
+        np.array([measure.quantum for measure in found]),
+        np.array(families),
+    )
 
 
 def _recovery(a: Distribution, b: Distribution) -> Measure:
@@ -124,21 +143,22 @@ def _recovery(a: Distribution, b: Distribution) -> Measure:
     return replace(measure, quantum=1 / (a.offered + b.offered), limits_a=limits_a, limits_b=limits_b)
 
 
-def _of_latencies(metric: str, a: Distribution, b: Distribution) -> Iterator[Measure]:
+def _of_latencies(metric: Metric, a: Distribution, b: Distribution) -> Iterator[Measure]:
     if min((a.answered > 0).sum(), (b.answered > 0).sum()) >= LEAST:
-        yield _mean(metric, a, b)
-    if metric in OF_ANSWERED:
+        yield _mean(metric.name, a, b)
+    if metric.answered_only:
         a, b = a.without_lost(), b.without_lost()
     for name in COMPARED:
         if supported(PERCENTILES[name], min(a.offered, b.offered)):
-            yield _quantile(Quantity(metric, name), PERCENTILES[name], a, b)
+            measure = _quantile(Quantity(metric.name, name), PERCENTILES[name], a, b)
+            yield replace(measure, of_answered=metric.answered_only)
 
 
 def _mean(metric: str, a: Distribution, b: Distribution) -> Measure:
     scores_a, scores_b = _residuals((a.sums, a.answered), (b.sums, b.answered))
     value_a, value_b = (float(of.sums.sum() / of.total) for of in (a, b))
-    limits = (_around(value, of.sums, of.answered) for value, of in ((value_a, a), (value_b, b)))
-    return Measure(Quantity(metric, "avg"), value_a, value_b, scores_a, scores_b, 1.0, *limits)
+    limits = [_around(value, of.sums, of.answered) for value, of in ((value_a, a), (value_b, b))]
+    return Measure(Quantity(metric, "avg"), value_a, value_b, scores_a, scores_b, 1.0, limits[0], limits[1], True)
 
 
 def _quantile(quantity: Quantity, q: float, a: Distribution, b: Distribution) -> Measure:
@@ -147,8 +167,8 @@ def _quantile(quantity: Quantity, q: float, a: Distribution, b: Distribution) ->
     angles = _angles(np.concatenate(_rank_scores(q, size, a, b)), np.concatenate(sizes))
     scores_a, scores_b = np.split(angles, [len(a.lost)])
     value_a, value_b = (of.pooled_quantile(q) for of in (a, b))
-    limits = (_woodruff(value, q, of) for value, of in ((value_a, a), (value_b, b)))
-    return Measure(quantity, value_a, value_b, scores_a, scores_b, 1 / size, *limits)
+    limits = [_woodruff(value, q, of) for value, of in ((value_a, a), (value_b, b))]
+    return Measure(quantity, value_a, value_b, scores_a, scores_b, 1 / size, limits[0], limits[1])
 
 
 def _of_outcomes(a: Outcomes, b: Outcomes) -> Iterator[Measure]:
@@ -177,8 +197,10 @@ def _share(metric: str, a: Outcomes, b: Outcomes) -> Measure:
 
 def _burst(metric: str, a: Integers, b: Integers) -> Measure:
     value_a, value_b = float(a.mean()), float(b.mean())
-    limits = (_around(value, own, np.ones_like(own)) for value, own in ((value_a, a), (value_b, b)))
-    return Measure(Quantity(metric, "burst"), value_a, value_b, a.astype(float), b.astype(float), 1.0, *limits)
+    limits = [_around(value, own, np.ones_like(own)) for value, own in ((value_a, a), (value_b, b))]
+    return Measure(
+        Quantity(metric, "burst"), value_a, value_b, a.astype(float), b.astype(float), 1.0, limits[0], limits[1]
+    )
 
 
 def _residuals(a: tuple[Amounts, Integers], b: tuple[Amounts, Integers]) -> tuple[Floats, Floats]:

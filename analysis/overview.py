@@ -1,62 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several runs on one page: the story that their differences tell, the runs side by side, the thesis' comparisons.
-
-The story is made of claims, never of expectations: each sentence names the verdict, the statistic, and where it holds.
-"""
+"""Several runs of one family on one page: the story that their differences tell, side by side, laid over each other."""
 
 import html
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis import compare, conditions, derived, figures, files, labels, report, strips, tables
-from analysis.bundle import Bundle, BundleError, Cell
-from analysis.compare import FASTER, SAME, SLOWER, UNKNOWN, Claim
+from analysis import comparability, conditions, control, derived, figures, files, labels, report, story, strips, tables
+from analysis.bundle import Bundle, Cell
+from analysis.family import Family
 from analysis.figures import Plot
-from analysis.forest import KINDS, Panel, Row
-from analysis.quantity import Quantity
-from analysis.selection import Selection
 from analysis.statistics import CellSummary
+from analysis.story import Told
 
 PAGE = "overview.html"
 POINTS = 60_000
 """Of all lines together: nine scenarios stay below a megabyte."""
-TAIL, MEDIAN, BOARD = Quantity("O", "p99"), Quantity("O", "p50"), Quantity("R", "p99")
-
 Read = tuple[Bundle, tuple[CellSummary, ...]]
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """A difference between two scenarios that the story is made of: what B has that A has not."""
-
-    a: str
-    b: str
-    name: str
-
-
-CHAPTERS = (
-    Chapter("1", "2", "CPU stress"),
-    Chapter("2", "4", "Priority on the broker alone, under stress,"),
-    Chapter("2", "5", "Priority on broker and client, under stress,"),
-    Chapter("1", "5", "Stress with priority on broker and client, beside no stress,"),
-    Chapter("0", "3", "CPU stress with an ideal board"),
-    Chapter("3", "6", "Priority on the broker alone, ideal board, under stress,"),
-    Chapter("1", "7", "The flood"),
-)
-
-
-@dataclass(frozen=True)
-class Told:
-    """A chapter with its claims."""
-
-    chapter: Chapter
-    claims: tuple[Claim, ...]
-
-    def of(self, quantity: Quantity) -> list[Claim]:
-        """The claims on one quantity, one for each pair of cells."""
-        return [claim for claim in self.claims if claim.quantity == quantity]
 
 
 @dataclass(frozen=True)
@@ -68,121 +28,41 @@ class Written:
 
 
 def write(runs: Sequence[Read], into: Path) -> Written:
-    """overview.html, overview.md and the thesis' comparisons as figures into the folder `into`."""
+    """overview.html, overview.md and the runs laid over each other into the folder `into`.
+
+    Raises `BundleError` where the runs are not of one family.
+    """
+    for bundle, _ in runs[1:]:
+        comparability.require_alike(runs[0][0], bundle)
     into.mkdir(parents=True, exist_ok=True)
     summaries = [summary for _, own in runs for summary in own]
-    chapters = tuple(_chapters(runs))
-    story = tuple(_story(chapters))
+    chapters = story.chapters(runs)
+    sentences = story.sentences(chapters)
     plots = list(figures.overlays(runs))
     for plot in plots:
         figures.save(plot, into)
     grids = (tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries))
-    lines = "".join(f"- {sentence}\n" for sentence in story)
+    lines = "".join(f"- {sentence}\n" for sentence in sentences)
     files.write_text(into / "overview.md", "\n".join([f"# Overview\n\n{lines}", *map(tables.markdown, grids)]))
-    files.write_text(into / PAGE, _page(runs, chapters, story, plots, into))
-    return Written(into / PAGE, story)
-
-
-def _chapters(runs: Sequence[Read]) -> Iterator[Told]:
-    by_scenario: dict[str, Bundle] = {}
-    for bundle, _ in runs:
-        for cell in bundle.cells:
-            by_scenario.setdefault(cell.scenario, bundle)
-    for chapter in CHAPTERS:
-        if chapter.a in by_scenario and chapter.b in by_scenario:
-            sides = [_side(by_scenario[name], name) for name in (chapter.a, chapter.b)]
-            try:
-                yield Told(chapter, compare.compare(*sides, force=True).claims)
-            except BundleError:
-                continue  # no interval and QoS in common, or nothing answered: the tables show it
-
-
-def _side(bundle: Bundle, scenario: str) -> Selection:
-    return Selection(f"scenario {scenario}", bundle, tuple(cell for cell in bundle.cells if cell.scenario == scenario))
-
-
-def _story(chapters: Sequence[Told]) -> Iterator[str]:
-    """What stress costs, which priority undoes it, whether R moved; then a sentence a chapter."""
-    by_pair = {(told.chapter.a, told.chapter.b): told for told in chapters}
-    if gist := "; ".join(_gist(by_pair)):
-        yield f"{gist[0].upper()}{gist[1:]}."
-    for told in chapters:
-        parts = [_part(told.of(quantity), quantity) for quantity in (TAIL, MEDIAN, BOARD)]
-        if any(parts):
-            yield f"{told.chapter.name} ({told.chapter.b} against {told.chapter.a}): {'; '.join(filter(None, parts))}."
-
-
-def _gist(by_pair: Mapping[tuple[str, str], Told]) -> Iterator[str]:
-    """Read off the verdicts that hold at most of the intervals."""
-    stress, broker, both, left = (by_pair.get(pair) for pair in (("1", "2"), ("2", "4"), ("2", "5"), ("1", "5")))
-    if stress:
-        tail, median = _mostly(stress.of(TAIL)), _mostly(stress.of(MEDIAN))
-        costs = [name for name, verdict in (("the tail", tail), ("the median", median)) if verdict == SLOWER]
-        spared = " but not shown in the median" if costs == ["the tail"] else ""
-        yield f"stress costs {' and '.join(costs)} of O{spared}" if costs else "no cost of stress is shown"
-    if broker:
-        yield f"priority on the broker alone {_HELPS.get(_mostly(broker.of(TAIL)), 'has no gain that is shown')}"
-    if both:
-        helps = _mostly(both.of(TAIL)) == FASTER
-        rest = _mostly(left.of(TAIL)) if left else UNKNOWN
-        whole = {SAME: " and undoes the stress", FASTER: " and more than undoes the stress", SLOWER: ", not all of it"}
-        words = f"takes the tail back{whole.get(rest, '')}" if helps else "has no gain in the tail that is shown"
-        yield f"on broker and client it {words}"
-    if stress:
-        yield _MOVED.get(_mostly(stress.of(BOARD)), "whether R moved cannot be told")
-
-
-_HELPS = {FASTER: "shortens the tail", SLOWER: "lengthens the tail", SAME: "changes nothing"}
-_MOVED = {
-    SAME: "R did not move",
-    SLOWER: "R moved too: the board was disturbed, and what is said of T with it",
-    FASTER: "R moved too: the board was disturbed, and what is said of T with it",
-}
-
-
-def _mostly(claims: Sequence[Claim]) -> str:
-    """The verdict at more than half of the intervals; else that it cannot be told."""
-    verdicts = Counter(claim.verdict for claim in claims)
-    verdict, count = verdicts.most_common(1)[0] if verdicts else (UNKNOWN, 0)
-    return verdict if 2 * count > len(claims) else UNKNOWN
-
-
-def _part(claims: Sequence[Claim], quantity: Quantity) -> str:
-    """`p99 of O slower by 85–220 % at 20 and 10 ms, cannot tell at 100 ms`."""
-    found: dict[str, list[Claim]] = {}
-    for claim in claims:
-        found.setdefault(claim.words, []).append(claim)
-    parts = []
-    for words, own in found.items():
-        amounts = [abs(claim.percent[0]) for claim in own if claim.percent and claim.verdict not in {SAME, UNKNOWN}]
-        by = f" by {_range(amounts)} %" if amounts else ""
-        parts.append(f"{words}{by} {_where(own)}")
-    return f"{quantity.name} {', '.join(parts)}" if parts else ""
-
-
-def _range(values: Sequence[float]) -> str:
-    low, high = round(min(values)), round(max(values))
-    return f"{low}" if low == high else f"{low}–{high}"
-
-
-def _where(claims: Sequence[Claim]) -> str:
-    intervals = [f"{interval}" for interval in dict.fromkeys(claim.cells[1].interval_ms for claim in claims)]
-    words = intervals[0] if len(intervals) == 1 else f"{', '.join(intervals[:-1])} and {intervals[-1]}"
-    return f"at {words} ms"
+    files.write_text(into / PAGE, _page(runs, chapters, sentences, plots, into))
+    return Written(into / PAGE, sentences)
 
 
 def _page(
-    runs: Sequence[Read], chapters: Sequence[Told], story: Sequence[str], plots: Sequence[Plot], into: Path
+    runs: Sequence[Read], chapters: Sequence[Told], sentences: Sequence[str], plots: Sequence[Plot], into: Path
 ) -> str:
+    family = runs[0][0].family
     summaries = [summary for _, own in runs for summary in own]
-    gist = f'<p class="sentence">{html.escape(story[0])}</p>' if story else ""
-    told = gist + f'<ul class="story">{"".join(f"<li>{html.escape(sentence)}</li>" for sentence in story[1:])}</ul>'
+    gist = f'<p class="sentence">{html.escape(sentences[0])}</p>' if sentences else ""
+    told = gist + f'<ul class="story">{"".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences[1:])}</ul>'
     none = "<p>No two of these runs are a pair that the story is made of.</p>"
     body = [
-        report.section("answer", "What they say together", f"{told}{_CAUTION}" if story else none),
-        report.section("differences", "The differences", "".join(_differences(chapters))) if chapters else "",
-        report.section("runs", "Side by side", _levels(runs, "O") + _links(runs, into)),
-        report.distributions(plots, TAIL.metric, "The thesis' comparisons"),
+        report.section("answer", "What they say together", f"{told}{story.CAUTION}" if sentences else none),
+        report.section("differences", "The differences", "".join(map(strips.forest, story.panels(chapters))))
+        if chapters
+        else "",
+        report.section("runs", "Side by side", _levels(runs, family.remainder) + _links(runs, into)),
+        report.distributions(plots, family, family.remainder, laid_over(family)),
         report.folded("table", "Every figure", "".join(map(report.grid, _grids(summaries)))),
     ]
     notices = dict.fromkeys(line for bundle, _ in runs for line in conditions.notices(bundle))
@@ -193,54 +73,25 @@ def _page(
         f'<header><p class="quiet">{len(runs)} runs · {offered:,} cycles, {lost:,} lost</p>'
         f"<h1>What sharing a host costs, and what helps</h1>{warned}</header>"
     )
-    data = report.plotted(plots, points=POINTS) if plots else None
+    data = report.plotted(plots, family.round_trip, points=POINTS) if plots else None
     return report.page("Overview of the scenarios", f"{header}<main>{''.join(body)}</main>", data)
-
-
-_CAUTION = (
-    '<p class="quiet">Each scenario is a run of its own: whatever else changed on the host between two runs is part of '
-    "their difference. Arms of one study are interleaved and share it. Intervals: 95 %, those of one pair of scenarios "
-    "together. R is the board's share: where nothing touches the Pi it should not move.</p>"
-)
 
 
 def _grids(summaries: Sequence[CellSummary]) -> tuple[tables.Grid, ...]:
     return tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries)
 
 
-def _differences(chapters: Sequence[Told]) -> Iterator[str]:
-    """Tail, median and the board's tail, a row a chapter and interval."""
-    for quantity in (TAIL, MEDIAN, BOARD):
-        rows = tuple(_row(told.chapter, claim) for told in chapters for claim in told.of(quantity))
-        drawable = [claim for told in chapters for claim in told.of(quantity) if not claim.cut and claim.a]
-        if rows:
-            margin = max((100 * claim.margin / claim.a for claim in drawable), default=0.0)
-            yield strips.forest(Panel(f"{quantity.name}", "%", margin, quantity == TAIL, rows, 0))
-
-
-def _row(chapter: Chapter, claim: Claim) -> Row:
-    label = f"{chapter.name.rstrip(',')} ({chapter.b} against {chapter.a}), {claim.cells[1].interval_ms} ms"
-    kind = KINDS.get(claim.verdict, "unknown")
-    if claim.cut or claim.percent is None:
-        amount = f"{claim.quantity.text(claim.a)} → {claim.quantity.text(claim.b)}"
-        return Row(label, None, 0.0, 0.0, kind, claim.words, amount)
-    value, low, high = claim.percent
-    return Row(
-        label, value, low, high, kind, claim.words, f"{value:+.0f} % [{low:+.0f}, {high:+.0f}]".replace("-", "−")
-    )
-
-
 def _levels(runs: Sequence[Read], metric: str) -> str:
-    """One figure an interval and QoS: the scenarios beneath each other."""
-    found: dict[tuple[int, int], list[tuple[str, CellSummary]]] = {}
-    for _, summaries in runs:
-        for summary in summaries:
-            cell = summary.cell
-            found.setdefault((cell.interval_ms, cell.qos), []).append((_name(cell), summary))
-    return "".join(
-        f"<h3>a cycle every {interval} ms, QoS {qos}</h3>{strips.levels(named, metric)}"
-        for (interval, qos), named in sorted(found.items(), key=lambda entry: (-entry[0][0], entry[0][1]))
-    )
+    """One figure a place on the axes: the scenarios beneath each other."""
+    found: dict[str, list[tuple[str, CellSummary]]] = {}
+    for summary in (summary for _, summaries in runs for summary in summaries):
+        found.setdefault(", ".join(summary.cell.titles), []).append((_name(summary.cell), summary))
+    return "".join(f"<h3>{html.escape(place)}</h3>{strips.levels(named, metric)}" for place, named in found.items())
+
+
+def laid_over(family: Family) -> str:
+    """What the figures show in which runs of a family are laid over each other."""
+    return "The thesis' comparisons" if control.is_family(family) else "Distributions"
 
 
 def _name(cell: Cell) -> str:

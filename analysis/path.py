@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from analysis import control
 from analysis.bundle import Bundle, BundleError, first_line, tables
 from analysis.tables import Grid, milliseconds
 
@@ -40,9 +41,16 @@ class Split:
     clock_moved_us: int
     """By how much the broker's wall clock moved in all while frames were stamped by it."""
 
+    @property
+    def seen(self) -> str:
+        """How much is told of, in words."""
+        return f"{self.rows.height} cycles seen whole; their parts miss O by {self.worst_us:.1f} µs at the most"
+
 
 def read(bundle: Bundle) -> Split:
     """Read the split of a bundle; raises `BundleError` where there is none, or where the parts miss O."""
+    if not control.is_family(bundle.family):
+        raise BundleError(f"{bundle.folder}: of the family {bundle.family.name}; the path is the control loop's")
     file: Path = bundle.folder / FILE
     if not (files := tables(bundle.folder, "path")):
         raise BundleError(f"{bundle.folder}: no {FILE}; the path is split by a run of its own, `make path-1`")

@@ -12,18 +12,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from analysis import calibrate, cycles, headline, inference, labels, measures
+from analysis import cycles, headline, inference, labels, measures
 from analysis.bundle import Bundle, BundleError, Cell
 from analysis.cycles import MISSING, Cycles
 from analysis.distribution import Integers
+from analysis.family import Family
 from analysis.quantity import Quantity
 from analysis.tables import Grid
 
 SIZES = (10, 20)
 FEWEST = 5
 """Repetitions of a cell below which drawing them anew says nothing."""
-SHOWN = (*(Quantity("T", name) for name in ("p50", "p90", "p99")), Quantity("lost", "share_percent"))
-SHIFTED = ("T", "O", "T_intended")
+SHOWN = ("p50", "p90", "p99")
+"""Statistics of the round trip that have a column whatever the headlines are."""
+SHIFTS_US = (200, 500, 1000)
 TAIL_SHARE, TAIL_US = 0.01, 5000
 LOST_SHARE = 0.02
 """Of cycles: twice what cuts p99."""
@@ -52,14 +54,14 @@ def _losses(rng: np.random.Generator, n: int) -> tuple[Integers, Integers]:
     return np.zeros(n, dtype=np.int64), (rng.random(n) < LOST_SHARE).astype(np.int64)
 
 
-DIFFERENCES = (
-    Planted("nothing", _shift(0)),
-    Planted("T + 0.2 ms", _shift(200)),
-    Planted("T + 0.5 ms", _shift(500)),
-    Planted("T + 1 ms", _shift(1000)),
-    Planted(f"{TAIL_SHARE:.0%} of cycles + {TAIL_US / 1000:g} ms", _tail),
-    Planted(f"{LOST_SHARE:.0%} of cycles lost", _losses),
-)
+def differences(family: Family) -> tuple[Planted, ...]:
+    """What is planted in side B."""
+    return (
+        Planted("nothing", _shift(0)),
+        *(Planted(f"{family.round_trip} + {by_us / 1000:g} ms", _shift(by_us)) for by_us in SHIFTS_US),
+        Planted(f"{TAIL_SHARE:.0%} of cycles + {TAIL_US / 1000:g} ms", _tail),
+        Planted(f"{LOST_SHARE:.0%} of cycles lost", _losses),
+    )
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ class Source:
     headlines: tuple[Quantity, ...]
 
 
-def shown(headlines: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
+def shown(headlines: tuple[Quantity, ...], family: Family) -> tuple[Quantity, ...]:
     """What has a column: the headlines, in the order tested, then the usual ones."""
-    return tuple(dict.fromkeys((*headlines, *SHOWN)))
+    usual = (*(Quantity(family.round_trip, name) for name in SHOWN), Quantity("lost", "share_percent"))
+    return tuple(dict.fromkeys((*headlines, *usual)))
 
 
 def table(bundle: Bundle, draws: int) -> Grid:
@@ -82,7 +85,7 @@ def table(bundle: Bundle, draws: int) -> Grid:
     rows = [row for cell in bundle.cells for row in _rows(bundle, cell, names[cell.index], draws)]
     if not rows:
         raise BundleError(f"{bundle.folder}: no cell has {FEWEST} counted repetitions: too few to draw from")
-    columns = shown(headline.of(bundle).headlines)
+    columns = shown(headline.of(bundle).headlines, bundle.family)
     header = (
         "cell",
         "repetitions",
@@ -102,10 +105,10 @@ def _rows(bundle: Bundle, cell: Cell, name: str, draws: int) -> list[tuple[str, 
     number = len(np.unique(own.repetition))
     if number < FEWEST:
         return []
-    source = Source(own, bundle.deadline_ms(cell), headline.of(bundle).headlines)
+    source = Source(own, cell.deadline_ms, headline.of(bundle).headlines)
     rows = []
     for size in SIZES:
-        for place, planted in enumerate(DIFFERENCES):
+        for place, planted in enumerate(differences(bundle.family)):
             rng = np.random.default_rng((int(bundle.plan["seed"]), cell.index, size, place))
             found = found_of(source, planted, size, draws, rng)
             rows.append((name, str(number), str(size), planted.name, *(f"{share:.0%}" for share in found)))
@@ -114,15 +117,15 @@ def _rows(bundle: Bundle, cell: Cell, name: str, draws: int) -> list[tuple[str, 
 
 def found_of(source: Source, planted: Planted, size: int, draws: int, rng: np.random.Generator) -> list[float]:
     """The share of comparisons that are sure of a difference: in each of `shown`, and in anything at all."""
-    found = []
+    found, columns = [], shown(source.headlines, source.cycles.family)
     for _ in range(draws):
         a, b = drawn(source.cycles, size, rng), drawn(source.cycles, size, rng)
         later, lost = planted.plant(rng, len(b.repetition))
         changed = _with(b, later, lost.astype(bool))
         pair = measures.of_sides(*(measures.of_cycles(side, source.deadline_ms) for side in (a, changed)))
-        results = inference.judge([calibrate.sides(pair, source.headlines)], (1,))[0]
+        results = inference.judge([measures.sides(pair, source.headlines)], (1,))[0]
         sure = {measure.quantity: result.sure for measure, result in zip(pair, results, strict=True)}
-        found.append([*(sure.get(quantity, False) for quantity in shown(source.headlines)), any(sure.values())])
+        found.append([*(sure.get(quantity, False) for quantity in columns), any(sure.values())])
     return [float(share) for share in np.mean(found, axis=0)]
 
 
@@ -140,9 +143,19 @@ def drawn(own: Cycles, size: int, rng: np.random.Generator) -> Cycles:
 
 
 def _with(own: Cycles, later_us: Integers, lost: npt.NDArray[np.bool_]) -> Cycles:
-    """The same with cycles later or lost; R is the board's and stays, but where the answer is lost."""
+    """The same with cycles later or lost; what has no part in the round trip stays, but where the answer is lost."""
+    shifted = times(own.family)
     latencies = {
-        metric: np.where(lost | (values == MISSING), MISSING, values + (later_us if metric in SHIFTED else 0))
+        metric: np.where(lost | (values == MISSING), MISSING, values + shifted[metric] * later_us)
         for metric, values in own.latencies_us.items()
     }
     return replace(own, latencies_us=latencies)
+
+
+def times(family: Family) -> dict[str, int]:
+    """By metric, how many times the round trip is in it: once in itself, and in what it is the difference with."""
+    found = {family.round_trip: 1, family.intended: 1}
+    for metric in family.metrics[1:]:
+        whole, part = metric.difference or (None, None)
+        found[metric.name] = found[whole] - found[part] if whole and part else 0
+    return found

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a number is about: a statistic of a metric, its unit, and how a reader is told it.
 
-Latencies (T, R, O, T_intended) and the recovery time are in µs, shares of cycles (lost, missed) in %, bursts in
+Latencies and the recovery time are in µs, shares of cycles (lost, missed) in %, bursts in
 cycles. A lost cycle has an infinite latency: a quantile that losses cut is `math.inf`, and is told as "lost". So has a
 loop that never recovered, and its recovery time is told as "never".
 """
@@ -15,7 +15,7 @@ SHARES = {"lost": "lost cycles", "missed": "missed deadlines"}
 RECOVERY = "recovery"
 """The metric that has one value a repetition, and no cycles: the time from a fault until the loop answers again."""
 OF_ANSWERED = frozenset({"min", "avg", "max", "jitter"})
-"""Statistics that only answered cycles can have; every statistic of R is one too: the board timed what it answered."""
+"""Statistics that only answered cycles can have; of some metrics every statistic is one (`Metric.answered_only`)."""
 OF_SHARES = {"share_percent": "share", "burst": "longest burst", "longest_burst": "longest burst of any repetition"}
 TWO_DIGITS = 99.5
 """Above it, two digits would say 100 of what is less."""
@@ -24,19 +24,19 @@ NAMES = {"avg": "mean", "p50": "median"}
 
 @dataclass(frozen=True)
 class Quantity:
-    """A statistic of a metric: `O.p99`, `missed.share_percent`, `lost.burst`, `recovery.p50`."""
+    """A statistic of a metric: `p99` of a latency, `missed.share_percent`, `lost.burst`, `recovery.p50`."""
 
     metric: str
     statistic: str
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From its short form, `O.p99`, or `lost`, `missed` (shares) and `recovery` (median); raises `ValueError`."""
+        """From its short form, METRIC.STATISTIC, or `lost`, `missed` (shares) and `recovery`; raises `ValueError`."""
         metric, _, statistic = text.partition(".")
         if not statistic:
             statistic = "share_percent" if metric in SHARES else "p50" if metric == RECOVERY else ""
         if not metric or not statistic:
-            raise ValueError(f"{text!r} is no statistic of a metric, such as O.p99 or missed.share_percent")
+            raise ValueError(f"{text!r} is no statistic of a metric, such as missed.share_percent")
         return cls(metric, statistic)
 
     def __str__(self) -> str:
@@ -55,12 +55,12 @@ class Quantity:
 
     @property
     def of_answered(self) -> bool:
-        """Whether lost cycles have no part in it, so that a loss can flatter it."""
-        return self.is_latency and (self.metric == "R" or self.statistic in OF_ANSWERED)
+        """Whether lost cycles have no part in it, whatever the metric, so that a loss can flatter it."""
+        return self.is_latency and self.statistic in OF_ANSWERED
 
     @property
     def name(self) -> str:
-        """As a reader is told: `p99 of O`, `share of missed deadlines`."""
+        """As a reader is told: `median of …` a latency, `share of missed deadlines`."""
         if self.is_time:
             statistic = NAMES.get(self.statistic, self.statistic)
             return f"{statistic} of {self.metric}" if self.is_latency else f"{statistic} recovery time"

@@ -3,9 +3,9 @@
 
 Recovery time runs from the moment just before the fault was brought about to the answer of the first cycle that begins
 an unbroken row of `UNBROKEN` answered ones, among the cycles due after the fault was read back as in force. It cannot
-be shorter than it takes to the next cycle's answer: up to one interval and T. A repetition without such a row is
-censored: its recovery took longer than it was watched. It is counted, shown, and ranks behind every recovery in the
-median.
+be shorter than it takes to the next cycle's answer: up to one interval and a round trip. A repetition without such a
+row is censored: its recovery took longer than it was watched. It is counted, shown, and ranks behind every recovery in
+the median.
 """
 
 import csv
@@ -31,10 +31,8 @@ UNBROKEN = 10
 FEW = 4
 """Cells of which the sentence tells each; of more it would be a table without lines."""
 AT_NS = pl.col("intended_ns") + 1000 * pl.col("late_us").cast(pl.Int64).fill_null(0)
-COLUMNS = (
-    "order", "arm", "interval_ms", "qos", "repetition", "fault", "recovery_us", "watched_us", "lost", "late",
-    "duplicate",
-)  # fmt: skip
+COLUMNS = ("repetition", "fault", "recovery_us", "watched_us", "lost", "late", "duplicate")
+"""Of recovery.csv, after order, arm and the axes."""
 
 
 @dataclass(frozen=True)
@@ -229,11 +227,13 @@ def _told(median: Estimate) -> str:
 
 def render(summaries: Iterable[Summary]) -> str:
     """The text of recovery.csv: a row a repetition; `recovery_us` is empty where it did not recover."""
+    found = [recovery for summary in summaries for recovery in summary.recoveries]
+    axes = [axis.name for axis in found[0].cell.family.axes] if found else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for r in (recovery for summary in summaries for recovery in summary.recoveries):
+    writer.writerow(["order", "arm", *axes, *COLUMNS])
+    for r in found:
         time_us = "" if r.recovery_us is None else r.recovery_us
-        cell = (r.order, r.cell.arm, r.cell.interval_ms, r.cell.qos, r.repetition, r.fault.kind)
+        cell = (r.order, r.cell.arm, *r.cell.values, r.repetition, r.fault.kind)
         writer.writerow((*cell, time_us, r.watched_us, r.lost, r.late, r.duplicate))
     return text.getvalue()

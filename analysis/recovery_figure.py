@@ -135,10 +135,10 @@ def _lasted_s(own: recovery.Recovery) -> float:
 def _title(summary: Summary) -> str:
     """The arm, or the fault and what tells the cell from others, and the headline."""
     cell = summary.cell
-    name = cell.arm or f"{summary.fault}, {cell.interval_ms} ms"
+    words = [cell.arm, *cell.texts[1:]] if cell.arm else [summary.fault, *cell.texts]
     never = f"{summary.never} of {len(summary.recoveries)} never recover" if summary.never else ""
     usual = "" if math.isinf(summary.median.value_us) else f"recovers in {summary.median.value_us / 1000:.0f} ms"
-    return f"{name}, QoS {cell.qos}\n" + "; ".join(filter(None, (usual, never)))
+    return f"{', '.join(words)}\n" + "; ".join(filter(None, (usual, never)))
 
 
 def _dress(figure: Figure, bundle: Bundle, notices: Sequence[str], margins_in: tuple[float, float]) -> None:
@@ -148,7 +148,7 @@ def _dress(figure: Figure, bundle: Bundle, notices: Sequence[str], margins_in: t
     for i, notice in enumerate(notices):
         figure.text(0.13 / width, 1 - (0.36 + 0.22 * i) / height, notice, fontsize=7, va="top", bbox=NOTICE)
     figure.supxlabel("seconds since the fault", fontsize=8, y=(bottom_in - 0.42) / height, va="top")
-    figure.supylabel("T in ms, logarithmic", fontsize=8, x=0.08 / width)
+    figure.supylabel(f"{bundle.round_trip} in ms, logarithmic", fontsize=8, x=0.08 / width)
     footer = (
         "a point an answered cycle (orange: late), a tick a lost one; line: the fault; grey: until it was put back; "
         "green: median recovery\n" + " · ".join(conditions.of_run(bundle))

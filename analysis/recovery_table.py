@@ -11,15 +11,13 @@ from analysis.tables import Grid, milliseconds, without
 
 def table(summaries: Collection[Summary]) -> Grid:
     """A row a cell: recovery in ms, and cycles a repetition."""
-    header = (
-        "arm", "interval", "QoS", "session", "fault", "repetitions", "recovery, ms", "fastest", "slowest", "never",
-        "lost", "late", "duplicate",
-    )  # fmt: skip
+    axes = [axis.heading for summary in [*summaries][:1] for axis in summary.cell.family.axes]
+    labels = ("arm", *axes, "session", "fault")
+    header = (*labels, "repetitions", "recovery, ms", "fastest", "slowest", "never", "lost", "late", "duplicate")
     rows = tuple(
         (
             s.cell.arm,
-            f"{s.cell.interval_ms} ms",
-            str(s.cell.qos),
+            *s.cell.entries,
             s.cell.session,
             s.fault,
             str(len(s.recoveries)),
@@ -33,7 +31,7 @@ def table(summaries: Collection[Summary]) -> Grid:
         for s in summaries
     )
     title = f"Recovery: from the fault to the first answer of {UNBROKEN} in a row, and cycles a repetition"
-    grid = Grid(title, header, 5, rows)
+    grid = Grid(title, header, len(labels), rows)
     return without(grid, ["arm"]) if all(s.cell.arm in {"", s.fault} for s in summaries) else grid
 
 

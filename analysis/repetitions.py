@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from analysis import labels
+from analysis import cycles, labels
 from analysis.bundle import Bundle, Repetition
 from analysis.quantity import RECOVERY, Quantity
 from analysis.statistics import PERCENTILES, CellSummary
 
 ROWS = 24
 """The most cells shown: more are told, not drawn."""
-MEDIAN = Quantity("T", "p50")
-
-
 STATES = {"valid": "quiet", "noisy": "noisy, counted", "aside": "set aside"}
 """States in words, for the key; a dot whose value is infinite is `InOrder.cut` whatever its state."""
 
@@ -74,9 +71,9 @@ class InOrder:
 
 
 def in_order(bundle: Bundle, summaries: Sequence[CellSummary], quantity: Quantity) -> InOrder:
-    """Each cell's repetitions; `quantity` is a latency's quantile, the median of T where it is none."""
+    """Each cell's repetitions; `quantity` is a latency's quantile, the median of the round trip where it is none."""
     drawn = quantity.statistic in PERCENTILES and quantity.is_time
-    chosen = quantity if drawn else MEDIAN
+    chosen = quantity if drawn else Quantity(bundle.round_trip, "p50")
     names = labels.of_cells(bundle.cells)
     aside = _aside(bundle, chosen)
     rows = tuple(Row(names[s.cell.index], tuple(_dots(bundle, s, chosen, aside))) for s in summaries[:ROWS])
@@ -115,9 +112,10 @@ def _aside(bundle: Bundle, quantity: Quantity) -> dict[tuple[int, int], float]:
     found: dict[tuple[int, int], float] = {}
     if quantity.metric == RECOVERY:
         return found
+    latency_us = cycles.latencies_us(bundle.family)[quantity.metric]
     for own in (r for r in bundle.repetitions if not r.counted and r.counts["offered"]):
         rows = bundle.rows.of(own.cell, {own.repetition}).filter(pl.col("status") != "duplicate")
-        values = rows[f"{quantity.metric.lower()}_us"].cast(pl.Float64).fill_null(math.inf)
+        values = rows.select(latency_us.cast(pl.Float64).fill_null(math.inf)).to_series()
         value = values.quantile(PERCENTILES[quantity.statistic], "higher")
         if value is not None:
             found[own.cell, own.repetition] = value

@@ -19,6 +19,7 @@ from typing import Any
 from analysis import (
     checksums,
     conditions,
+    control,
     figures,
     findings,
     forest,
@@ -37,6 +38,7 @@ from analysis import (
 from analysis.answer import Answer, Effect
 from analysis.bundle import Bundle
 from analysis.distribution import Floats
+from analysis.family import Family
 from analysis.figures import Plot
 from analysis.quantity import plural
 from analysis.statistics import CellSummary
@@ -71,20 +73,20 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> s
     body = [
         _answer(bundle, summaries, found),
         _recovery(bundle),
-        distributions(plots, _first_metric(found)),
+        distributions(plots, bundle.family, figures.about(bundle.family, found.question.headlines)),
         _table(bundle, summaries),
         _claims(found),
-        _timelines(timelines, timeline.quiet(bundle, timelines)),
+        _timelines(timelines, bundle.round_trip, timeline.quiet(bundle, timelines)),
         _warnings(cautions),
         folded("conditions", "What ran, and on what", _conditions(bundle) + _repetitions(bundle, summaries)),
         folded("proofs", "Proofs: what was set, and what the kernel read", _proofs(bundle)),
         folded("reproduce", "Do it again", _reproduce(bundle)),
-        folded("reading", "How to read this", _READING),
+        folded("reading", "How to read this", _reading(bundle.family)),
     ]
     sections = "".join(body)
     menu = "".join(f'<a href="#{name}">{words}</a>' for name, words in MENU.items() if f'id="{name}"' in sections)
     header = _header(bundle, summaries, found, cautions)
-    data = plotted(plots, timelines, bands=len(summaries) <= BANDS)
+    data = plotted(plots, bundle.round_trip, timelines, bands=len(summaries) <= BANDS)
     return page(bundle.name, f'{header}<nav aria-label="On this page">{menu}</nav><main>{sections}</main>', data)
 
 
@@ -138,7 +140,7 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> 
         return section("answer", "Answer", "<p>Nothing: no repetition counts. The warnings say why.</p>")
     panels = forest.panels(found)
     shown = [panel for panel in panels if panel.headline] + [panel for panel in panels if not panel.headline][:FIRST]
-    metric = next((quantity.metric for quantity in found.question.headlines if quantity.is_latency), "T")
+    latencies = [quantity.metric for quantity in found.question.headlines if quantity.is_latency]
     names = labels.of_cells(bundle.cells)
     named = [(names[summary.cell.index], summary) for summary in summaries]
     order = repetitions.in_order(bundle, summaries, found.question.headlines[0])
@@ -147,7 +149,7 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> 
         _sureness(found),
         grid(recovery_table.table(recoveries)) if (recoveries := recovery.of(bundle)) else "",
         "".join(map(strips.forest, shown)),
-        strips.levels(named, metric),
+        strips.levels(named, next(iter(latencies), bundle.round_trip)),
         strips.in_order(order),
         _quiet(instrument.line(bundle)),
     ]
@@ -201,15 +203,15 @@ _ALL_HOLD = (
 )
 
 
-def distributions(plots: Sequence[Plot], metric: str, title: str = "Distributions") -> str:
-    """The distribution functions as the script draws them, `metric` first, and as a table; the page needs `plotted`."""
+def distributions(plots: Sequence[Plot], family: Family, first: str, title: str = "Distributions") -> str:
+    """The distribution functions as the script draws them, metric `first`, and as a table; the page needs `plotted`."""
     if not plots:
         return ""
     names = list(dict.fromkeys(plot.title for plot in plots))
     choice = _select("data-group", names, "Which cells") if len(names) > 1 else ""
     metrics = "".join(
-        f'<button data-metric="{metric}" aria-pressed="false" title="{_text(words)}">{metric}</button>'
-        for metric, words in figures.METRICS.items()
+        f'<button data-metric="{metric.name}" aria-pressed="false" title="{_text(metric.title)}">{metric.name}</button>'
+        for metric in family.metrics
     )
     views = "".join(
         f'<button data-view="{view}" aria-pressed="false">{words}</button>'
@@ -224,19 +226,15 @@ def distributions(plots: Sequence[Plot], metric: str, title: str = "Distribution
         "A line ends where losses end it: a lost cycle ranks behind every answer. "
         "The same as PNG, SVG and PDF: folder figures."
     )
-    data = f' data-hint="{_text(HINT)}" data-first="{metric}"'
+    data = f' data-hint="{_text(HINT)}" data-first="{first}"'
     return section("distributions", title, controls + plot + note + table, data)
-
-
-def _first_metric(found: Answer) -> str:
-    return next((own.metric for own in found.question.headlines if own.metric in figures.METRICS), "T")
 
 
 def _quantiles(plots: Sequence[Plot]) -> Grid:
     """What the lines show at round shares of the cycles offered, in ms."""
     shares = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
     rows = tuple(
-        (plot.title, curve.label, plot.metric, *(_at_share(curve, share) for share in shares))
+        (plot.title, curve.label, plot.metric.name, *(_at_share(curve, share) for share in shares))
         for plot in plots
         for curve in plot.curves
     )
@@ -251,7 +249,7 @@ def _at_share(curve: figures.Curve, share: float) -> str:
     return "lost" if rank >= own.total else tables.milliseconds(float(own.values_us[own.pooled.searchsorted(rank + 1)]))
 
 
-def _timelines(timelines: Sequence[timeline.Series], never: Sequence[str]) -> str:
+def _timelines(timelines: Sequence[timeline.Series], round_trip: str, never: Sequence[str]) -> str:
     if not timelines:
         return ""
     cells = _select("data-cell", [own["label"] for own in timelines], "Cell")
@@ -262,7 +260,9 @@ def _timelines(timelines: Sequence[timeline.Series], never: Sequence[str]) -> st
         "Red marks at the bottom are lost cycles; the dashed red line is the deadline. Causes are sampled ten times a "
         "second."
     )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("from s", "slowest T in ms", "lost", "causes"))
+    head = "".join(
+        f'<th scope="col">{name}</th>' for name in ("from s", f"slowest {round_trip} in ms", "lost", "causes")
+    )
     rows = f"<table><thead><tr>{head}</tr></thead><tbody></tbody></table>"
     table = f'<details class="table"><summary>The same as a table</summary><div class="wide">{rows}</div></details>'
     plots = '<div class="legend"></div><p class="readout" aria-live="off"></p><div class="panels"></div>'
@@ -277,7 +277,8 @@ def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     latencies = tables.latencies(summaries, intervals=True)
     others = (tables.counts(summaries), tables.deadlines(summaries))
     faults = "".join(f"<br>{_text(line)}" for line in tables.faults(summaries))
-    note = "In ms; small: 95 % interval across repetitions. <i>thesis</i>: as published, on another host." + faults
+    published = " <i>thesis</i>: as published, on another host." if control.is_family(bundle.family) else ""
+    note = f"In ms; small: 95 % interval across repetitions.{published}{faults}"
     cells = "".join(
         f"<li><b>{_text(own.label)}.</b> {_text(own.text)}</li>"
         for own in (findings.of_cell(bundle, summary) for summary in summaries)
@@ -392,7 +393,7 @@ def _repetitions(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
         )
         for r in bundle.repetitions[:ROWS]
     )
-    header = ("order", "cell", "repetition", "validity", "reasons", "T p50 ms", *_NOISE.values())
+    header = ("order", "cell", "repetition", "validity", "reasons", f"{bundle.round_trip} p50 ms", *_NOISE.values())
     more = _quiet(f"The first {ROWS} of {len(bundle.repetitions)}.") if len(bundle.repetitions) > ROWS else ""
     table = grid(Grid("Repetitions", header, 5, rows))
     return _details("Every repetition, in the order run", table + more)
@@ -403,9 +404,9 @@ _NOISE = {"steal_percent": "steal %", "foreign_cpu_percent": "foreign CPU %", "l
 
 
 def _medians(summary: CellSummary) -> Iterable[tuple[int, str]]:
-    if "T" not in summary.distributions:
+    own = summary.distributions.get(summary.cell.family.round_trip)
+    if own is None:
         return ()
-    own = summary.distributions["T"]
     medians = own.quantiles(own.each(), 0.5).tolist()
     return zip(own.repetitions.tolist(), map(tables.milliseconds, medians), strict=True)
 
@@ -431,11 +432,19 @@ _ARMS = (
     "in this table is 5 % at most. Cliff's δ: from −1 (every repetition of B is below A's) to 1 (above)."
 )
 
-_READING = """<dl>
-<dt>T</dt><dd>from sending a request to its answer, on the control loop's clock</dd>
-<dt>R</dt><dd>the board's share, on the Pi's clock; no two hosts' clocks are ever subtracted</dd>
-<dt>O = T − R</dt><dd>everything between: network, broker, both clients</dd>
-<dt>T_intended</dt><dd>like T, from the time the request was due: where it exceeds T, requests left late</dd>
+
+def _reading(family: Family) -> str:
+    """What the words of the page mean, those of the metrics first."""
+    first = family.round_trip
+    words = {metric.formula: metric.words + (_OWN_CLOCKS if metric.difference else "") for metric in family.metrics}
+    late = f"where it exceeds {first}, requests left late"
+    words[family.intended] = f"like {first}, from the time the request was due: {late}"
+    lines = (f"<dt>{_text(name)}</dt><dd>{_text(meaning)}</dd>\n" for name, meaning in words.items())
+    return f"<dl>\n{''.join(lines)}{_READING}"
+
+
+_OWN_CLOCKS = "; no two hosts' clocks are ever subtracted"
+_READING = """\
 <dt>p50, p99</dt><dd>50 %, 99 % of the cycles were answered within it; shown only where the count supports it</dd>
 <dt>[low, high]</dt><dd>95 % interval by resampling whole repetitions; none below three of them</dd>
 <dt>nines</dt><dd>an axis of 90 %, 99 %, 99.9 %, …: each step leaves a tenth of the cycles of the one before</dd>
@@ -446,7 +455,12 @@ _READING = """<dl>
 
 
 def plotted(
-    plots: Sequence[Plot], timelines: Sequence[timeline.Series] = (), *, bands: bool = False, points: int = POINTS
+    plots: Sequence[Plot],
+    round_trip: str,
+    timelines: Sequence[timeline.Series] = (),
+    *,
+    bands: bool = False,
+    points: int = POINTS,
 ) -> dict[str, Any]:
     """What the script draws: latencies in µs, shares as counts, about so many points in all."""
     limit = max(points // max(len(plots) and sum(len(plot.curves) for plot in plots), 1), 60)
@@ -454,9 +468,10 @@ def plotted(
     for plot in plots:
         lines = groups.setdefault(plot.title, {})
         for curve in plot.curves:
-            lines.setdefault(curve.label, {})[plot.metric] = _line(curve, limit, band=bands)
+            lines.setdefault(curve.label, {})[plot.metric.name] = _line(curve, limit, band=bands)
     return {
         "groups": [{"lines": [{"label": k, "metrics": v} for k, v in lines.items()]} for lines in groups.values()],
+        "round_trip": round_trip,
         "quantities": [asdict(quantity) for quantity in timeline.QUANTITIES],
         "services": timeline.services(timelines),
         "timelines": timelines,

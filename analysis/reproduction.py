@@ -5,17 +5,17 @@ import collections
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis import compare, headline
-from analysis.bundle import Bundle, BundleError, Cell
+from analysis import comparability, compare, headline
+from analysis.bundle import Bundle, BundleError
 from analysis.compare import SAME, UNKNOWN, Claim
+from analysis.family import Value
 from analysis.headline import Question
-from analysis.rows import CELL_KEY
 from analysis.selection import Selection
 
 YES, NO, OPEN = "reproduced", "contradicted", "cannot tell"
 NAMED = 3
 
-Key = tuple[tuple[object, ...], tuple[object, ...], str]
+Key = tuple[tuple[Value, ...], tuple[Value, ...], str]
 """What makes two claims of two runs the same one: the conditions of both its cells, and the statistic."""
 
 
@@ -38,6 +38,7 @@ def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
 
     Both runs are judged by the margin that the original's question has.
     """
+    comparability.require_alike(original, replay)
     question = headline.of(original)
     parts = (_of_arms(original, replay, question), _of_levels(original, replay, question))
     return tuple(outcome for part in parts for outcome in sorted(part, key=lambda one: not one.headline))
@@ -107,9 +108,5 @@ def _why(claim: Claim) -> str:
 
 
 def _key(claim: Claim) -> Key:
-    a, b = (_conditions(cell) for cell in claim.cells)
-    return a, b, str(claim.quantity)
-
-
-def _conditions(cell: Cell) -> tuple[object, ...]:
-    return tuple(getattr(cell, key) for key in CELL_KEY)
+    a, b = claim.cells
+    return a.key, b.key, str(claim.quantity)

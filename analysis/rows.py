@@ -13,15 +13,15 @@ import numpy.typing as npt
 import polars as pl
 
 from analysis.distribution import Integers
+from analysis.family import Family, Metric, Value
 
-CELL_KEY = ("scenario", "arm", "interval_ms", "qos")
 STATUSES = ("ok", "late", "lost", "duplicate")
 SILENT = ("no answer", "not sent")
 """Causes of a loss after which nothing was received; word of a board's failure is received, and is a loss too."""
 RUNS = 100_000
 """A run writes a repetition after the other, so that a cell is a few slices of the whole; other orders are sorted."""
-NARROW = ("repetition", "sequence", "t_us", "r_us", "o_us")
-"""Columns whose values mostly fit 32 bits: ten million rows are kept in 450 MB."""
+NARROW = ("repetition", "sequence")
+"""Columns whose values mostly fit 32 bits, as do those of metrics: ten million rows are kept in 450 MB."""
 KNOWN = ("repetition", "sequence", "warmup", "intended_ns")
 """Columns in which every row has a value."""
 NOWHERE = -1
@@ -32,7 +32,7 @@ NOWHERE = -1
 class Rows:
     """Every row, in slices of one cell, one repetition, warm-up or not.
 
-    `frame` has `repetition`, `sequence`, `intended_ns`, `received_ns`, `t_us`, `r_us`, `o_us`, `late_us` (how long
+    `frame` has `repetition`, `sequence`, the column of each metric, `intended_ns`, `received_ns`, `late_us` (how long
     after its time the request left), `status`, and `holds`: whether the row keeps every condition. `starts`, `cell`,
     `repetition` and `warmup` are (K,), of the K slices.
     """
@@ -62,30 +62,35 @@ class Rows:
         return found
 
 
-def conditions() -> Mapping[str, pl.Expr]:
+def conditions(metrics: Sequence[Metric]) -> Mapping[str, pl.Expr]:
     """What must not be in any row: each name with the expression that finds it."""
     status, answered = pl.col("status"), pl.col("status").is_in(["ok", "late", "duplicate"])
-    t_us, r_us, o_us = pl.col("t_us"), pl.col("r_us"), pl.col("o_us")
+    columns = {metric.name: pl.col(metric.column) for metric in metrics}
+    first, round_trip = next(iter(columns.items()))
     unexplained = pl.col("received_ns").is_not_null() & pl.col("cause").is_in(SILENT)
     elapsed_ns = pl.col("received_ns") - pl.col("sent_ns")
+    differences = {metric.name: metric.difference for metric in metrics if metric.difference}
     return {
         f"a row without {', '.join(KNOWN[:-1])} or {KNOWN[-1]}": pl.any_horizontal(pl.col(*KNOWN).is_null()),
         f"status is not one of {', '.join(STATUSES)}": ~status.is_in(STATUSES).fill_null(value=False),
-        "O is not T − R": ~o_us.eq_missing(t_us - r_us),
-        "T is not received − sent": (1000 * t_us - elapsed_ns).abs() > 1000,
-        "an answer without T": answered & t_us.is_null(),
-        "a lost cycle with an answer": (status == "lost") & (t_us.is_not_null() | unexplained),
-        "a negative latency": (t_us < 0) | (r_us < 0),
+        **{
+            f"{name} is not {whole} − {part}": ~columns[name].eq_missing(columns[whole] - columns[part])
+            for name, (whole, part) in differences.items()
+        },
+        f"{first} is not received − sent": (1000 * round_trip - elapsed_ns).abs() > 1000,
+        f"an answer without {first}": answered & round_trip.is_null(),
+        "a lost cycle with an answer": (status == "lost") & (round_trip.is_not_null() | unexplained),
+        "a negative latency": pl.any_horizontal(own < 0 for name, own in columns.items() if name not in differences),
     }
 
 
-def read(samples: pl.LazyFrame, cells: Mapping[int, tuple[object, ...]]) -> Rows:
-    """All rows of `samples`, columns typed as `SAMPLE_COLUMNS` has them; `cells` gives the `CELL_KEY` of each cell."""
-    keyed = _with_cell(samples, cells).with_columns(pl.col("status").cast(pl.Enum(STATUSES), strict=False))
+def read(samples: pl.LazyFrame, family: Family, cells: Mapping[int, tuple[Value, ...]]) -> Rows:
+    """All rows of `samples`, columns typed as documented; `cells` gives each cell's values of the family's `key`."""
+    keyed = _with_cell(samples, family.key, cells).with_columns(pl.col("status").cast(pl.Enum(STATUSES), strict=False))
     try:
-        frame = _read(keyed, pl.Int32())
+        frame = _read(keyed, family.metrics, pl.Int32())
     except pl.exceptions.InvalidOperationError:  # a latency of half an hour
-        frame = _read(keyed, pl.Int64())
+        frame = _read(keyed, family.metrics, pl.Int64())
     if len(starts := _starts(frame)) > RUNS:
         frame = frame.sort("cell", "repetition", "warmup", maintain_order=True)
         starts = _starts(frame)
@@ -99,28 +104,28 @@ def read(samples: pl.LazyFrame, cells: Mapping[int, tuple[object, ...]]) -> Rows
     )
 
 
-def _read(keyed: pl.LazyFrame, kind: pl.DataType) -> pl.DataFrame:
+def _read(keyed: pl.LazyFrame, metrics: Sequence[Metric], kind: pl.DataType) -> pl.DataFrame:
     """The columns of `Rows.frame`, `cell` and `warmup`; raises where a number does not fit `kind`."""
     late_us = (pl.col("sent_ns") - pl.col("intended_ns")) // 1000
     return keyed.select(
         pl.col("cell").fill_null(NOWHERE),
         "warmup",
-        pl.col(NARROW).cast(kind),
+        pl.col(*NARROW, *(metric.column for metric in metrics)).cast(kind),
         "intended_ns",
         "received_ns",
         late_us.cast(pl.Int32, strict=False).alias("late_us"),
         "status",
-        holds=~pl.any_horizontal(condition.fill_null(value=False) for condition in conditions().values()),
+        holds=~pl.any_horizontal(condition.fill_null(value=False) for condition in conditions(metrics).values()),
     ).collect(engine="streaming")
 
 
-def _with_cell(samples: pl.LazyFrame, cells: Mapping[int, tuple[object, ...]]) -> pl.LazyFrame:
+def _with_cell(samples: pl.LazyFrame, names: Sequence[str], cells: Mapping[int, tuple[Value, ...]]) -> pl.LazyFrame:
     """With `cell`, null where the plan has none; joined only by what differs, for a join of text is slow."""
-    columns = {key: [own[at] for own in cells.values()] for at, key in enumerate(CELL_KEY)}
+    columns = {key: [own[at] for own in cells.values()] for at, key in enumerate(names)}
     distinct = [key for key, values in columns.items() if len(set(values)) > 1]
     if not cells:
         return samples.with_columns(cell=pl.lit(None, pl.Int32))
-    alike = pl.all_horizontal(pl.lit(value=True), *(pl.col(k) == columns[k][0] for k in CELL_KEY if k not in distinct))
+    alike = pl.all_horizontal(pl.lit(value=True), *(pl.col(k) == columns[k][0] for k in names if k not in distinct))
     if distinct:
         kinds = samples.collect_schema()
         known = pl.LazyFrame(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.bundle import Bundle, BundleError, Cell
-from analysis.rows import CELL_KEY
+from analysis.family import Family
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ def select(text: str, open_bundle: Callable[[Path], Bundle]) -> Selection:
     """The selection that `text` names; raises `BundleError` where it names nothing."""
     path, _, part = text.partition("#")
     bundle = open_bundle(Path(path))
-    wanted = _conditions(text, part)
-    cells = tuple(c for c in bundle.cells if all(str(getattr(c, key)) == value for key, value in wanted.items()))
+    wanted = _conditions(text, part, bundle.family)
+    cells = tuple(c for c in bundle.cells if all(str(c.on(key)) == value for key, value in wanted.items()))
     if not cells:
         raise BundleError(f"{text}: no such cell; the bundle has {_offer(bundle.cells)}")
     return Selection(text, bundle, cells)
@@ -32,36 +32,37 @@ def select(text: str, open_bundle: Callable[[Path], Bundle]) -> Selection:
 def pair(a: Selection, b: Selection) -> list[tuple[Cell, Cell]]:
     """Cells of A and B that belong together, in A's order; raises `BundleError` where that is not clear.
 
-    One cell on each side is a pair as it is. Otherwise cells pair by interval and QoS, and where a side has several of
-    those, by scenario and arm as well.
+    One cell on each side is a pair as it is. Otherwise cells pair by their values on the axes, and where a side has
+    several of those, by scenario and arm as well. Both sides are of one family (`comparability.require_alike`).
     """
     if len(a.cells) == len(b.cells) == 1:
         return [(a.cells[0], b.cells[0])]
-    for keys in (("interval_ms", "qos"), CELL_KEY):
-        of_a, of_b = _by(keys, a.cells), _by(keys, b.cells)
+    by_values = [{cell.values: cell for cell in side.cells} for side in (a, b)]
+    by_key = [{cell.key: cell for cell in side.cells} for side in (a, b)]
+    for of_a, of_b in (by_values, by_key):
         if len(of_a) == len(a.cells) and len(of_b) == len(b.cells):
             pairs = [(cell, of_b[key]) for key, cell in of_a.items() if key in of_b]
             if pairs:
                 return pairs
     raise BundleError(
-        f"{a.text} and {b.text}: unclear which cells to compare; pick with #arm or #scenario=…,interval_ms=…,qos=…: "
+        f"{a.text} and {b.text}: unclear which cells to compare; pick with #arm or #{_template(a)}: "
         f"A has {_offer(a.cells)}; B has {_offer(b.cells)}"
     )
 
 
-def _conditions(text: str, part: str) -> dict[str, str]:
+def _template(of: Selection) -> str:
+    return ",".join(f"{name}=…" for name in of.bundle.family.key if name != "arm")
+
+
+def _conditions(text: str, part: str, family: Family) -> dict[str, str]:
     if not part:
         return {}
     if "=" not in part:
         return {"arm": part}
     wanted = dict(term.partition("=")[::2] for term in part.split(","))
-    if unknown := set(wanted) - set(CELL_KEY):
-        raise BundleError(f"{text}: {min(unknown)!r} does not select anything; allowed: {', '.join(CELL_KEY)}")
+    if unknown := set(wanted) - set(family.key):
+        raise BundleError(f"{text}: {min(unknown)!r} does not select anything; allowed: {', '.join(family.key)}")
     return wanted
-
-
-def _by(keys: Sequence[str], cells: Sequence[Cell]) -> dict[tuple[object, ...], Cell]:
-    return {tuple(getattr(cell, key) for key in keys): cell for cell in cells}
 
 
 def _offer(cells: Sequence[Cell]) -> str:

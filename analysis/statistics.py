@@ -16,9 +16,6 @@ from analysis.quantity import RECOVERY, Quantity
 
 PERCENTILES: Mapping[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 
-OF_ANSWERED = frozenset({"R"})
-"""Metrics that only answered cycles have: the board times nothing that it does not answer."""
-
 
 @dataclass(frozen=True)
 class Counts:
@@ -50,17 +47,21 @@ class CellSummary:
     cut: Mapping[str, tuple[str, ...]]
     outcomes: Mapping[Quantity, Interval]
     ramps: Floats
-    """(R,): by how much of itself T rises from the first half of each repetition to the second."""
+    """(R,): by how much of itself the round trip rises from the first half of each repetition to the second."""
 
     def interval(self, quantity: Quantity) -> Interval | None:
         """Any statistic of the cell; infinite where losses cut it, none where the count does not support it."""
         if not quantity.is_time:
             return self.outcomes.get(quantity)
-        silent = self.counts.lost == self.counts.offered > 0 and not quantity.of_answered
+        silent = self.counts.lost == self.counts.offered > 0 and not self._of_answered(quantity)
         if silent or quantity.statistic in self.cut.get(quantity.metric, ()):
             return Interval(math.inf)
         estimate = self.estimates.get(quantity.metric, {}).get(quantity.statistic)
         return Interval(estimate.value_us, estimate.low_us, estimate.high_us) if estimate else None
+
+    def _of_answered(self, quantity: Quantity) -> bool:
+        metric = self.cell.family.by_name.get(quantity.metric)
+        return quantity.of_answered or (metric is not None and metric.answered_only)
 
 
 def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
@@ -72,9 +73,10 @@ def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
 def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
     own = cycles.read(bundle, cell)
     seed = (int(bundle.plan["seed"]), cell.index)
-    latencies = {metric: own.latencies(metric) for metric in cycles.METRICS}
+    answered_only = {metric.name for metric in bundle.metrics if metric.answered_only}
+    latencies = {metric: own.latencies(metric) for metric in own.latencies_us}
     distributions = {
-        metric: of.of_answered() if metric in OF_ANSWERED else of for metric, of in latencies.items() if of.total
+        metric: of.of_answered() if metric in answered_only else of for metric, of in latencies.items() if of.total
     }
     confidence = sequential.confidence(bundle)
     estimates, cut = {}, {}
@@ -86,18 +88,17 @@ def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
         distributions[RECOVERY] = recovery.distribution(recoveries)
         estimates[RECOVERY] = {"p50": recovery.median(recovery.times_us(recoveries), confidence)}
     ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
-    deadline_ms = bundle.deadline_ms(cell)
-    outcomes = own.outcomes(deadline_ms)
+    outcomes = own.outcomes(cell.deadline_ms)
     return CellSummary(
         cell=cell,
         repetitions=repetitions,
         counts=Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered()),
-        misses=outcomes.misses(deadline_ms),
+        misses=outcomes.misses(cell.deadline_ms),
         distributions=distributions,
         estimates=estimates,
         cut=cut,
         outcomes=_outcomes(outcomes, seed, confidence),
-        ramps=own.ramps("T"),
+        ramps=own.ramps(bundle.round_trip),
     )
 
 

@@ -116,7 +116,7 @@ def _values(summary: CellSummary, metric: str) -> list[float]:
 
 def _first_of_its_conditions(named: Sequence[tuple[str, CellSummary]]) -> list[bool]:
     """The thesis has no arms: its figure stands once, beside the first."""
-    keys = [(s.cell.scenario, s.cell.interval_ms, s.cell.qos) for _, s in named]
+    keys = [(s.cell.scenario, *s.cell.values) for _, s in named]
     return [keys.index(key) == i for i, key in enumerate(keys)]
 
 

@@ -7,28 +7,21 @@ import math
 from collections.abc import Iterator, Sequence
 
 from analysis.estimate import Estimate
+from analysis.family import Axis
 from analysis.quantity import RECOVERY
 from analysis.statistics import CellSummary
 
-COLUMNS = (
-    "scenario",
-    "interval_ms",
-    "qos",
-    "metric",
-    "statistic",
-    "value_us",
-    "count",
-    "confidence_low",
-    "confidence_high",
-)
+COLUMNS = ("metric", "statistic", "value_us", "count", "confidence_low", "confidence_high")
+"""After scenario and axes."""
 
 
-def render(summaries: Sequence[CellSummary]) -> str:
+def render(summaries: Sequence[CellSummary], axes: Sequence[Axis]) -> str:
     """The file's text; the column `arm` comes last, only where there are arms."""
+    columns = ["scenario", *(axis.name for axis in axes), *COLUMNS]
     arms = any(summary.cell.arm for summary in summaries)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, "arm"] if arms else COLUMNS)
+    writer.writerow([*columns, "arm"] if arms else columns)
     for summary in summaries:
         for row in _rows(summary):
             writer.writerow([*row, summary.cell.arm] if arms else row)
@@ -41,10 +34,10 @@ def _rows(summary: CellSummary) -> Iterator[list[object]]:
         found = summary.distributions[metric]
         count = found.offered if metric == RECOVERY else found.total
         for statistic, estimate in estimates.items():
-            yield [cell.scenario, cell.interval_ms, cell.qos, metric, statistic, *_values(estimate, count)]
+            yield [cell.scenario, *cell.values, metric, statistic, *_values(estimate, count)]
     for quantity, interval in summary.outcomes.items():
         values = (number(interval.value), summary.counts.offered, number(interval.low), number(interval.high))
-        yield [cell.scenario, cell.interval_ms, cell.qos, quantity.metric, quantity.statistic, *values]
+        yield [cell.scenario, *cell.values, quantity.metric, quantity.statistic, *values]
 
 
 def _values(estimate: Estimate, count: int) -> list[object]:

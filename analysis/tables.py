@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from analysis import thesis
 from analysis.compare import Claim
 from analysis.estimate import Estimate
+from analysis.family import Value
 from analysis.forest import MARKS, Panel
 from analysis.statistics import CellSummary
 
-METRICS = ("T", "R", "O")
 STATISTICS = ("min", "avg", "p50", "p90", "p99", "p99.9", "max", "jitter")
 COUNTS = ("offered", "ok", "late", "lost", "duplicate", "reordered")
-FAULTY = "†"
 THESIS = "thesis"
-
-_CELL = ("scenario", "arm", "interval", "QoS")
 
 
 @dataclass(frozen=True)
@@ -31,33 +28,42 @@ class Grid:
 
 
 def latencies(summaries: Sequence[CellSummary], *, intervals: bool) -> Grid:
-    """T, R and O of each cell; the thesis' figures once for the same conditions; `intervals` adds 95 % intervals."""
-    told: set[tuple[str, int, int]] = set()
+    """Each metric of each cell; the thesis' figures once for the same conditions; `intervals` adds 95 % intervals."""
+    told: set[tuple[Value, ...]] = set()
     rows: list[tuple[str, ...]] = []
     for summary in summaries:
-        conditions = (summary.cell.scenario, summary.cell.interval_ms, summary.cell.qos)
-        for metric in METRICS:
+        conditions = (summary.cell.scenario, *summary.cell.values)
+        for metric in summary.cell.family.by_name:
             rows += _metric_rows(summary, metric, intervals=intervals, beside_thesis=conditions not in told)
         told.add(conditions)
-    return _drop_empty(Grid("Latency in ms", (*_CELL, "metric", "n", *STATISTICS), 5, tuple(rows)))
+    return _of_cells("Latency in ms", summaries, ("metric", "n", *STATISTICS), rows)
 
 
 def counts(summaries: Sequence[CellSummary]) -> Grid:
     """Cycles offered, answered and lost."""
-    rows = tuple(
+    rows = [
         (*_cell(summary), str(summary.repetitions), *(f"{getattr(summary.counts, name):,}" for name in COUNTS))
         for summary in summaries
-    )
-    return _drop_empty(Grid("Cycles", (*_CELL, "repetitions", *COUNTS), 5, rows))
+    ]
+    return _of_cells("Cycles", summaries, ("repetitions", *COUNTS), rows)
 
 
 def deadlines(summaries: Sequence[CellSummary]) -> Grid:
     """Cycles without an answer by their deadline, counted from the intended time, and the most of them in a row."""
-    rows = tuple(
+    rows = [
         (*_cell(s), f"{s.misses.deadline_ms} ms", f"{s.misses.count:,}", _percent(s), str(s.misses.longest_burst))
         for s in summaries
-    )
-    return _drop_empty(Grid("Deadlines", (*_CELL, "deadline", "missed", "share", "most in a row"), 5, rows))
+    ]
+    return _of_cells("Deadlines", summaries, ("deadline", "missed", "share", "most in a row"), rows)
+
+
+def _of_cells(
+    title: str, summaries: Sequence[CellSummary], columns: Sequence[str], rows: Sequence[tuple[str, ...]]
+) -> Grid:
+    """A table whose rows begin with a cell and one more label."""
+    axes = summaries[0].cell.family.axes if summaries else ()
+    header = ("scenario", "arm", *(axis.heading for axis in axes), *columns)
+    return _drop_empty(Grid(title, header, 3 + len(axes), tuple(rows)))
 
 
 def of_cells(summaries: Sequence[CellSummary]) -> tuple[Grid, ...]:
@@ -88,18 +94,17 @@ def claims(found: Sequence[Claim]) -> Grid:
 
 def _pair(claim: Claim) -> str:
     a, b = claim.cells
-    return " → ".join(dict.fromkeys(f"{cell.interval_ms} ms, QoS {cell.qos}" for cell in (a, b)))
+    return " → ".join(dict.fromkeys(", ".join(cell.texts) for cell in (a, b)))
 
 
 def faults(summaries: Sequence[CellSummary]) -> tuple[str, ...]:
     """One line for each published figure beside ours that contradicts itself."""
     lines = {
-        f"{FAULTY} thesis, scenario {s.cell.scenario} at {s.cell.interval_ms} ms, QoS {s.cell.qos}, {metric}: "
-        f"{figure.fault}"
+        f"{thesis.FAULTY} {words}"
         for s in summaries
-        for metric in METRICS
+        for metric in s.cell.family.by_name
         for statistic in STATISTICS
-        if (figure := thesis.published(s.cell, metric, statistic)) and figure.fault
+        if (words := thesis.fault(s.cell, metric, statistic))
     }
     return tuple(sorted(lines))
 
@@ -139,8 +144,7 @@ def compact(grid: Grid) -> Grid:
 
 
 def _cell(summary: CellSummary) -> tuple[str, ...]:
-    cell = summary.cell
-    return cell.scenario, cell.arm, f"{cell.interval_ms} ms", str(cell.qos)
+    return summary.cell.scenario, summary.cell.arm, *summary.cell.entries
 
 
 def _metric_rows(
@@ -168,7 +172,7 @@ def _estimate(estimate: Estimate | None, *, intervals: bool) -> str:
 
 
 def _published(figure: thesis.Published | None) -> str:
-    return "" if figure is None else milliseconds(figure.value_us) + (FAULTY if figure.fault else "")
+    return "" if figure is None else milliseconds(figure.value_us) + (thesis.FAULTY if figure.fault else "")
 
 
 def _percent(summary: CellSummary) -> str:

@@ -2,15 +2,17 @@
 """The thesis' published latencies, to stand beside ours, and which of them contradict themselves."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 
+from analysis import control
 from analysis.bundle import Cell
+from analysis.family import Value
 
-Key = tuple[str, int, int, str, str]
+Key = tuple[str, Value, Value, str, str]
 """Scenario, interval in ms, QoS, metric, statistic."""
 
 
@@ -22,9 +24,31 @@ class Published:
     fault: str | None
 
 
+FAULTY = "†"
+COMPARISONS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (
+    (("0", "1"), ("T", "R", "O")),
+    (("2", "3"), ("T", "R", "O")),
+    (("1", "2"), ("O",)),
+    (("1", "2", "4", "5"), ("O",)),
+    (("3", "6"), ("O",)),
+)
+"""The scenarios that the thesis lays over each other, and in which metrics (its figures 6.1 to 6.5)."""
+
+
 def published(cell: Cell, metric: str, statistic: str) -> Published | None:
     """The thesis' figure for the same scenario, interval and QoS; it has min, avg and max only."""
-    return figures().get((cell.scenario, cell.interval_ms, cell.qos, metric, statistic))
+    if not control.is_family(cell.family):
+        return None
+    return figures().get((cell.scenario, *control.place(cell), metric, statistic))
+
+
+def fault(cell: Cell, metric: str, statistic: str) -> str | None:
+    """Why the thesis' figure for the same conditions cannot be right, with its place; None where it can."""
+    figure = published(cell, metric, statistic)
+    if figure is None or figure.fault is None:
+        return None
+    interval_ms, qos = control.place(cell)
+    return f"thesis, scenario {cell.scenario} at {interval_ms} ms, QoS {qos}, {metric}: {figure.fault}"
 
 
 @cache

@@ -82,29 +82,29 @@ def _of_cell(
         rows = cycles.in_order(bundle.rows.of(cell.index, {repetition.repetition}))
         if rows.is_empty():
             continue
-        t_us = rows["t_us"].cast(pl.Int64).fill_null(cycles.MISSING).to_numpy()
+        took_us = rows[bundle.metrics[0].column].cast(pl.Int64).fill_null(cycles.MISSING).to_numpy()
         start_ns = int(rows["intended_ns"][0])
         due_us = (rows["intended_ns"].to_numpy() - start_ns) // 1000
-        shown = _slowest(t_us, slices)
+        shown = _slowest(took_us, slices)
         series = _series(causes[repetition.order], start_ns) if repetition.order in causes else {}
         yield {
             "label": f"repetition {repetition.repetition}{'' if repetition.validity == 'valid' else ', noisy'}",
-            "deadline_ms": bundle.deadline_ms(cell),
+            "deadline_ms": cell.deadline_ms,
             "at": [int(due) for due in due_us[shown] // 1000],
-            "t": [int(t) for t in t_us[shown]],
-            "lost": [int(due) for due in due_us[t_us == cycles.MISSING][:slices] // 1000],
-            "thinned": len(shown) < int((t_us != cycles.MISSING).sum()),
+            "t": [int(took) for took in took_us[shown]],
+            "lost": [int(due) for due in due_us[took_us == cycles.MISSING][:slices] // 1000],
+            "thinned": len(shown) < int((took_us != cycles.MISSING).sum()),
             "causes": series,
         }
 
 
-def _slowest(t_us: Integers, slices: int) -> Integers:
+def _slowest(took_us: Integers, slices: int) -> Integers:
     """Indices of all answered cycles, or of the slowest in each of as many slices as can be told apart."""
-    answered = np.flatnonzero(t_us != cycles.MISSING)
+    answered = np.flatnonzero(took_us != cycles.MISSING)
     if len(answered) <= slices:
         return answered
     parts = np.array_split(answered, slices)
-    return np.array([part[np.argmax(t_us[part])] for part in parts])
+    return np.array([part[np.argmax(took_us[part])] for part in parts])
 
 
 def _causes(bundle: Bundle) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from analysis.quantity import NAMES, OF_SHARES, SHARES
 
 
 def sentences(claims: Sequence[Claim]) -> list[str]:
-    """What was found of T, R and O in each pair of cells."""
+    """What was found of each metric in each pair of cells."""
     return [f"{_subject(own[0])} ({_cells(own[0])}): {about('B', own)}." for own in grouped(claims)]
 
 

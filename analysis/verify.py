@@ -46,7 +46,8 @@ def verify(folder: Path) -> Report:
         return Report((*findings, str(error)), tuple(held))
     if not broken:
         counted = sum(repetition.counted for repetition in bundle.repetitions)
-        held.append(f"{counted} counted repetitions: counts add up, O = T − R, proofs hold")
+        formulas = [metric.formula for metric in bundle.metrics if metric.difference]
+        held.append(f"{counted} counted repetitions: {', '.join(['counts add up', *formulas, 'proofs hold'])}")
     if not damage and not derivation:
         held.append(_derived_line(folder))
     return Report((*findings, *broken, *derivation), tuple(held))

@@ -3,7 +3,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -40,29 +40,29 @@ class Kind(Enum):
     )
     NO_P99 = ("too few cycles for p99: {count}", "raise MESSAGES or REPETITIONS: p99 needs 299, p99.9 2995")
     SPREAD = (
-        "repetitions disagree: their medians of T vary by {percent:.0f} % (standard deviation)",
+        "repetitions disagree: their medians of {metric} vary by {percent:.0f} % (standard deviation)",
         "trust the intervals, not the averages; a quieter host, or more REPETITIONS",
     )
     TREND = (
-        "T drifts by {percent:+.0f} % from the first repetition to the last",
+        "{metric} drifts by {percent:+.0f} % from the first repetition to the last",
         "look for heat, a filling disk or a growing backlog; compare only arms interleaved in one run",
     )
     RAMP = (
-        "T changes by {percent:+.0f} % from the first half of a repetition to the second, in {count} of {total}",
+        "{metric} changes by {percent:+.0f} % from the first half of a repetition to the second, in {count} of {total}",
         "something builds up while it runs: look at the timeline, raise WARMUP, or lengthen the interval",
     )
     FLOOR = (
-        "O p50 is {ratio:.1f} times the instrument's floor ({floor:.3f} ms, a TCP echo on the same stand)",
-        "part of O is the instrument: differences between conditions count, absolute values less",
+        "{metric} p50 is {ratio:.1f} times the instrument's floor ({floor:.3f} ms, a TCP echo on the same stand)",
+        "part of {metric} is the instrument: differences between conditions count, absolute values less",
     )
     NO_FLOOR = ("the instrument's floor was not measured", "`make bench` measures it on this host")
     CUT = (
-        "{percent:.2f} % of cycles were lost, which cuts {statistic} and beyond; means and R are of the answered",
+        "{percent:.2f} % of cycles were lost, which cuts {statistic} and beyond; {means} are of the answered",
         "read losses beside latency; a lost cycle is worse than any answer",
     )
     OMISSION = (
-        "p99 of T from the intended time exceeds T's by {extra:.3f} ms: requests left late",
-        "read T_intended; give the control loop its own CPU or a longer interval",
+        "p99 of {metric} from the intended time exceeds {metric}'s by {extra:.3f} ms: requests left late",
+        "read {intended}; give the control loop its own CPU or a longer interval",
     )
 
 
@@ -73,12 +73,12 @@ class Caution:
     kind: Kind
     about: str
     text: str
+    remedy: str
 
     @property
     def advice(self) -> str:
         """What to do about it, as a sentence."""
-        remedy = self.kind.value[1]
-        return f"{remedy[0].upper()}{remedy[1:]}."
+        return f"{self.remedy[0].upper()}{self.remedy[1:]}."
 
     @property
     def line(self) -> str:
@@ -90,10 +90,10 @@ def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> tuple[Caution, ...]:
     """Every warning: about the run first, then cell by cell; what is true of several cells is told once."""
     run = itertools.chain(_of_run(bundle), _proofs(bundle))
     cells = (caution for summary in summaries for caution in _of_cell(bundle, summary))
-    merged: dict[tuple[Kind, str], list[str]] = {}
+    merged: dict[tuple[Kind, str], list[Caution]] = {}
     for caution in itertools.chain(run, cells):
-        merged.setdefault((caution.kind, caution.text), []).append(caution.about)
-    return tuple(Caution(kind, _names(about), text) for (kind, text), about in merged.items())
+        merged.setdefault((caution.kind, caution.text), []).append(caution)
+    return tuple(replace(own[0], about=_names([caution.about for caution in own])) for own in merged.values())
 
 
 def _names(about: Sequence[str]) -> str:
@@ -103,7 +103,8 @@ def _names(about: Sequence[str]) -> str:
 
 
 def _tell(kind: Kind, about: str, **values: object) -> Caution:
-    return Caution(kind, about, kind.value[0].format(**values))
+    text, remedy = kind.value
+    return Caution(kind, about, text.format(**values), remedy.format(**values))
 
 
 def _of_run(bundle: Bundle) -> Iterator[Caution]:
@@ -145,16 +146,17 @@ def _of_cell(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     if not supported(PERCENTILES["p99"], summary.counts.offered):
         yield _tell(Kind.NO_P99, about, count=summary.counts.offered)
     yield from _losses(summary)
-    if "T" in summary.distributions:
+    if summary.cell.family.round_trip in summary.distributions:
         yield from _stability(bundle, summary)
         yield from _instrument(bundle, summary)
 
 
 def _losses(summary: CellSummary) -> Iterator[Caution]:
     share = summary.counts.lost / summary.counts.offered if summary.counts.offered else 0.0
+    means = " and ".join(["means", *(metric.name for metric in summary.cell.family.metrics if metric.answered_only)])
     for statistic, q in PERCENTILES.items():
         if share > 1 - q:
-            yield _tell(Kind.CUT, summary.cell.label, percent=100 * share, statistic=statistic)
+            yield _tell(Kind.CUT, summary.cell.label, percent=100 * share, statistic=statistic, means=means)
             return
 
 
@@ -165,13 +167,14 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     (Mann 1945) at 1 %, and Theil's slope (1950) from first to last above 5 %.
     """
     yield from _ramp(summary)
-    distribution = summary.distributions["T"].of_answered()
+    metric = bundle.round_trip
+    distribution = summary.distributions[metric].of_answered()
     medians = distribution.quantiles(distribution.each(), 0.5)
     if len(medians) < MINIMUM_REPETITIONS or not medians.mean() > 0:
         return
     spread = float(medians.std(ddof=1) / medians.mean())
     if spread > SPREAD:
-        yield _tell(Kind.SPREAD, summary.cell.label, percent=100 * spread)
+        yield _tell(Kind.SPREAD, summary.cell.label, metric=metric, percent=100 * spread)
     orders = {r.repetition: r.order for r in bundle.repetitions if r.cell == summary.cell.index}
     order = np.array([orders[number] for number in distribution.repetitions.tolist()])
     rank = order.argsort().argsort()
@@ -179,30 +182,34 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
     slope = float(np.median((medians[second] - medians[first]) / (rank[second] - rank[first])))  # Theil 1950, Sen 1968
     drift = slope * (len(medians) - 1) / float(medians.mean())
     if abs(drift) > TREND and scipy.stats.kendalltau(rank, medians).pvalue < SIGNIFICANCE:
-        yield _tell(Kind.TREND, summary.cell.label, percent=100 * drift)
+        yield _tell(Kind.TREND, summary.cell.label, metric=metric, percent=100 * drift)
 
 
 def _ramp(summary: CellSummary) -> Iterator[Caution]:
-    """Whether T climbs or falls inside repetitions: in most of them the same way (sign test, 1 %), by more than 5 %."""
+    """Whether the round trip climbs or falls in most repetitions the same way (sign test, 1 %), by more than 5 %."""
     ramps = summary.ramps
     if not len(ramps) or abs(float(np.median(ramps))) <= TREND:
         return
     alike = max(int((ramps > 0).sum()), int((ramps < 0).sum()))
     if 2 * special.bdtrc(alike - 1, len(ramps), 0.5) < SIGNIFICANCE:
         share = 100 * float(np.median(ramps))
-        yield _tell(Kind.RAMP, summary.cell.label, percent=share, count=alike, total=len(ramps))
+        metric = summary.cell.family.round_trip
+        yield _tell(Kind.RAMP, summary.cell.label, metric=metric, percent=share, count=alike, total=len(ramps))
 
 
 def _instrument(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
-    estimates = summary.estimates
-    if bundle.floor_us and "p50" in estimates.get("O", {}):
-        ratio = estimates["O"]["p50"].value_us / bundle.floor_us
+    family, about = summary.cell.family, summary.cell.label
+    rest = summary.estimates.get(family.remainder, {}).get("p50")
+    if bundle.floor_us and rest:
+        ratio = rest.value_us / bundle.floor_us
         if ratio < FLOOR:
-            yield _tell(Kind.FLOOR, summary.cell.label, ratio=ratio, floor=bundle.floor_us / 1000)
-    if "p99" in estimates["T"]:
-        extra_us = estimates["T_intended"]["p99"].value_us - estimates["T"]["p99"].value_us
-        if extra_us > OMISSION * estimates["T"]["p99"].value_us:
-            yield _tell(Kind.OMISSION, summary.cell.label, extra=extra_us / 1000)
+            yield _tell(Kind.FLOOR, about, metric=family.remainder, ratio=ratio, floor=bundle.floor_us / 1000)
+    sent, due = (summary.estimates.get(metric, {}).get("p99") for metric in (family.round_trip, family.intended))
+    if sent and due:
+        extra_us = due.value_us - sent.value_us
+        if extra_us > OMISSION * sent.value_us:
+            names = {"metric": family.round_trip, "intended": family.intended}
+            yield _tell(Kind.OMISSION, about, **names, extra=extra_us / 1000)
 
 
 def _first_reason(repetitions: Sequence[Repetition]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 METRICS = ("T", "R", "O", "T_intended")
+"""Those of the control loop."""
 RECOVERY = "recovery"
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 STATISTICS = ("avg", *PERCENTILES, "jitter")
@@ -21,7 +22,7 @@ FEWEST_RECOVERIES = 6
 """Fewer repetitions give no interval to judge on."""
 
 _FORM = re.compile(
-    r"(?:(.+?)\s*:\s*)?([A-Za-z_]+)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)"
+    r"(?:(.+?)\s*:\s*)?([A-Za-z][A-Za-z0-9_]*)(?:\.([A-Za-z0-9.]+?))?\s*(<=|>=|<|>)\s*([0-9]+(?:\.[0-9]+)?)\s*(us|µs|ms|s|%|)"
 )
 
 
@@ -49,7 +50,7 @@ class Assertion:
 
 
 def parse(text: str, metrics: Sequence[str] = METRICS) -> tuple[Assertion, ...]:
-    """Every assertion of a list parted by commas, of these latencies; raises `ValueError` with what is allowed."""
+    """Every assertion of a list parted by commas, on these latencies; raises `ValueError` with what is allowed."""
     return tuple(_parse(part.strip(), metrics) for part in text.split(","))
 
 
@@ -57,7 +58,8 @@ def _parse(text: str, metrics: Sequence[str]) -> Assertion:
     match = _FORM.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"{text!r} is no assertion; say e.g. O.p99<5ms, T.avg<=8ms, misses<1%, lost.burst<3 or ARM:O.p99<5ms"
+            f"{text!r} is no assertion; say e.g. {metrics[0]}.p99<5ms, {metrics[0]}.avg<=8ms, misses<1%, lost.burst<3 "
+            f"or ARM:{metrics[0]}.p99<5ms"
         )
     arm, name, statistic, operator, number, unit = match.groups()
     if name == RECOVERY and statistic is None:

@@ -39,6 +39,9 @@ SAMPLE_COLUMNS = (
     "scenario", "arm", "repetition", "sequence", "warmup", "intended_ns", "sent_ns", "received_ns", "status", "cause",
 )  # fmt: skip
 """What samples of every family have, beside its axes and the columns of its metrics."""
+DERIVED_COLUMNS = ("at_ns", "cell", "holds", "late_us")
+DERIVED_METRICS = ("lost", "missed", "recovery")
+"""What `analysis` derives from any family's samples: no axis or metric of its own has such a name."""
 
 IMAGE_ID = r"sha256:[0-9a-f]{64}"
 LINE_LENGTH = 4096

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from schema import bounds
 from schema.bounds import Range
+from schema.text import shown
 
 VERSION = 2
 
@@ -360,20 +361,32 @@ class Bundle(_Record):
 
     def objections(self) -> Iterator[str]:
         """What is wrong between its fields, each with its place: a name taken twice, a cell without an axis."""
-        for place, names in (
-            ("axes", [*bounds.SAMPLE_COLUMNS, *(axis.name for axis in self.axes), *(m.column for m in self.metrics)]),
-            ("metrics", [metric.name for metric in self.metrics]),
-        ):
-            for name in sorted({name for name in names if names.count(name) > 1}):
-                yield f"{place}: {name!r} is taken twice"
+        yield from self._taken_twice()
         for index, metric in enumerate(self.metrics):
             others = {other.name for other in self.metrics[:index]}
             for name in set(metric.difference or ()) - others:
                 yield f"metrics[{index}].difference: {name!r} is no metric before it"
+        yield from self._misplaced()
+
+    def _taken_twice(self) -> Iterator[str]:
+        columns = [*(axis.name for axis in self.axes), *(metric.column for metric in self.metrics)]
+        metrics = [*(metric.name for metric in self.metrics), f"{self.metrics[0].name}_intended"]
+        for place, names in (
+            ("axes", [*bounds.SAMPLE_COLUMNS, *bounds.DERIVED_COLUMNS, *columns]),
+            ("metrics", [*bounds.DERIVED_METRICS, *metrics]),
+        ):
+            for name in sorted({name for name in names if names.count(name) > 1}):
+                yield f"{place}: {name!r} is taken twice"
+
+    def _misplaced(self) -> Iterator[str]:
+        """Cells that are nowhere on an axis, or nowhere that a column of samples could have."""
+        for axis in self.axes:
+            if len({type(cell.on(axis.name)) for cell in self.plan.cells} & {int, str}) > 1:
+                yield f"plan.cells: {axis.name} is a number in one, and a name in another"
         for index, cell in enumerate(self.plan.cells):
             for axis in self.axes:
                 value = cell.on(axis.name)
                 if value is None:
                     yield f"plan.cells[{index}].{axis.name} is missing"
                 elif not (type(value) is int and value in range(bounds.COUNT[1])) and not _is_name(value):
-                    yield f"plan.cells[{index}].{axis.name} is {value!r}; allowed are whole numbers and names"
+                    yield f"plan.cells[{index}].{axis.name} is {shown(value)}; allowed are whole numbers and names"

@@ -270,7 +270,7 @@ function timelines(root) {
       ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
       ctx.restore();
     };
-    panel(`T in ms: ${DATA.timelines[Number(cell.value)].label}, ${run.label}${run.thinned ? ", the slowest of each slice" : ""}${run.lost.length ? `; ${run.lost.length} lost, marked below` : ""}`, {
+    panel(`${DATA.round_trip} in ms: ${DATA.timelines[Number(cell.value)].label}, ${run.label}${run.thinned ? ", the slowest of each slice" : ""}${run.lost.length ? `; ${run.lost.length} lost, marked below` : ""}`, {
       height: 220, scales: { x: { time: false, range: (_, low, high) => high - low >= end * 0.999 ? [0, end] : [low, high] }, y: { range: () => [-top * 0.04, top] } }, axes: [{}, { size: 56 }],
       series: [{}, points("T", 4, "--c0"), points("lost", 8, "--bad")], cursor, hooks: { ...hooks, draw: [deadline] },
     }, [0, 1, 2].map((column) => rows.map((row) => row[column])));
@@ -295,7 +295,7 @@ function timelines(root) {
 
   function valuesAt(run, at) {
     const found = [], i = countAtOrBelow(run.at, at * 1000) - 1;
-    if (i >= 0) found.push(["T", `${(run.t[i] / 1000).toFixed(3)} ms`]);
+    if (i >= 0) found.push([DATA.round_trip, `${(run.t[i] / 1000).toFixed(3)} ms`]);
     for (const quantity of quantities(run)) for (const one of run.causes[quantity.name]) {
       const k = countAtOrBelow(one.at, at * 1000) - 1;
       if (k >= 0 && one.v[k]) found.push([`${quantity.short} ${one.service}`, plain(one.v[k])]);

@@ -12,28 +12,52 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from schema.upgrades import upgraded
+
 NS = 1_000
 TIMEOUT_US = 1_000_000
-SCHEMA = pa.schema(
-    [
-        ("scenario", pa.string()),
-        ("arm", pa.string()),
-        ("interval_ms", pa.int64()),
-        ("qos", pa.int64()),
-        ("repetition", pa.int64()),
-        ("sequence", pa.int64()),
-        ("warmup", pa.bool_()),
-        ("intended_ns", pa.int64()),
-        ("sent_ns", pa.int64()),
-        ("received_ns", pa.int64()),
-        ("t_us", pa.int64()),
-        ("r_us", pa.int64()),
-        ("o_us", pa.int64()),
-        ("status", pa.string()),
-        ("cause", pa.string()),
-        ("board", pa.string()),
-    ]
-)
+Facts = dict[str, Any]
+
+CONTROL: Facts = {name: upgraded({"schema_version": 1}, 2)[name] for name in ("family", "axes", "metrics")}
+ECHO: Facts = {
+    "family": "echo",
+    "axes": [
+        {"name": "interval_ms", "words": "a cycle every {} ms", "short": "{} ms"},
+        {"name": "size_bytes", "words": "{} bytes", "short": "{} bytes"},
+    ],
+    "metrics": [{"name": "RTT", "column": "rtt_us", "words": "from request to echo, at the client"}],
+}
+SERVER: Facts = {
+    "family": "server",
+    "axes": [{"name": "transport", "words": "over {}", "short": "by {}"}],
+    "metrics": [
+        {"name": "Whole", "column": "whole_us", "words": "from request to answer"},
+        {"name": "Work", "column": "work_us", "words": "the server's", "answered_only": True},
+        {"name": "Way", "column": "way_us", "words": "there and back", "difference": ["Whole", "Work"]},
+    ],
+}
+"""Families: their names, axes and metrics, as bundle.json has them."""
+
+COMMON = {
+    "scenario": pa.string(),
+    "arm": pa.string(),
+    "repetition": pa.int64(),
+    "sequence": pa.int64(),
+    "warmup": pa.bool_(),
+    "intended_ns": pa.int64(),
+    "sent_ns": pa.int64(),
+    "received_ns": pa.int64(),
+    "status": pa.string(),
+    "cause": pa.string(),
+    "board": pa.string(),
+}
+
+
+def as_version_1(document: Facts) -> None:
+    """Turns bundle.json into what it was before there was more than one family."""
+    document["schema_version"] = 1
+    for name in CONTROL:
+        del document[name]
 
 
 @dataclass(frozen=True)
@@ -71,6 +95,8 @@ class CellSpec:
     arm: str = ""
     interval_ms: int = 20
     qos: int = 0
+    places: dict[str, Any] = field(default_factory=dict)
+    """Values on axes that have no field here."""
     latency: Latency = field(default_factory=Latency)
     contention: str | None = None
     knobs: dict[str, Any] = field(default_factory=lambda: {"broker": {"tcp": "nodelay"}})
@@ -89,6 +115,11 @@ class CellSpec:
     """Repetitions that answer nothing."""
     again: tuple[int, ...] = ()
     """Repetitions that were noisy, and run again after all others."""
+
+    def on(self, family: Facts) -> Facts:
+        """Its values on the axes of a family."""
+        names = [axis["name"] for axis in family["axes"]]
+        return {name: self.places[name] if name in self.places else getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -110,6 +141,7 @@ class Spec:
     drift_us: float = 0
     """What the host adds to O from one repetition run to the next."""
     host: dict[str, Any] = field(default_factory=dict)
+    family: Facts = field(default_factory=lambda: CONTROL)
     edit: Callable[[dict[str, Any]], Any] = str
 
 
@@ -134,14 +166,25 @@ def write(folder: Path, spec: Spec = Spec()) -> Path:
         start_ns += (spec.messages + spec.warmup) * spec.cells[index].interval_ms * 1_000_000 + 2_000_000_000
     document = _document(spec, order, repetitions)
     spec.edit(document)
-    table = pa.table({name: pa.array([row[name] for row in rows], SCHEMA.field(name).type) for name in SCHEMA.names})
-    pq.write_table(table, folder / "samples.parquet", compression="zstd")
+    columns = {name: pa.array([row[name] for row in rows], COMMON.get(name)) for name in rows[0]}
+    pq.write_table(pa.table(columns), folder / "samples.parquet", compression="zstd")
     (folder / "bundle.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
     (folder / "compose.yml").write_text("services: {}\n", encoding="utf-8")
     if spec.resources:
         _write_resources(folder, rng, rows, document)
     checksums(folder)
     return folder
+
+
+def _latencies(family: Facts, whole_us: int, part_us: int) -> dict[str, int]:
+    """By column: the first metric is the whole, one of the answered the part, a difference what it says."""
+    values: dict[str, int] = {}
+    for place, metric in enumerate(family["metrics"]):
+        if difference := metric.get("difference"):
+            values[metric["name"]] = values[difference[0]] - values[difference[1]]
+        else:
+            values[metric["name"]] = whole_us if place == 0 else part_us
+    return {metric["column"]: values[metric["name"]] for metric in family["metrics"]}
 
 
 def checksums(folder: Path) -> None:
@@ -164,6 +207,7 @@ def _repetition_rows(  # noqa: PLR0917
     failed = {special.pop() for _ in range(cell.board_failures)}
     late = {special.pop() for _ in range(cell.late)}
     duplicate = {special.pop() for _ in range(cell.duplicate)}
+    columns = [metric["column"] for metric in spec.family["metrics"]]
     rows = []
     for i in range(total):
         intended = start_ns + i * cell.interval_ms * 1_000_000
@@ -173,31 +217,28 @@ def _repetition_rows(  # noqa: PLR0917
         row: dict[str, Any] = {
             "scenario": cell.scenario,
             "arm": cell.arm,
-            "interval_ms": cell.interval_ms,
-            "qos": cell.qos,
+            **cell.on(spec.family),
             "repetition": repetition,
             "sequence": i,
             "warmup": i < spec.warmup,
             "intended_ns": intended,
             "sent_ns": sent,
             "received_ns": received,
-            "t_us": t,
-            "r_us": int(r[i]),
-            "o_us": t - int(r[i]),
+            **_latencies(spec.family, t, int(r[i])),
             "status": "late" if i in late else "ok",
             "cause": None,
             "board": cell.board,
         }
         if i in lost:
-            row |= dict.fromkeys(("received_ns", "t_us", "r_us", "o_us")) | {"status": "lost", "cause": "no answer"}
+            row |= dict.fromkeys(("received_ns", *columns)) | {"status": "lost", "cause": "no answer"}
         fault_ns = _fault_ns(spec, cell, start_ns)
         if cell.fault and fault_ns <= intended < fault_ns + cell.outage_ms * 1_000_000:
-            row |= dict.fromkeys(("received_ns", "t_us", "r_us", "o_us")) | {"status": "lost", "cause": "no answer"}
+            row |= dict.fromkeys(("received_ns", *columns)) | {"status": "lost", "cause": "no answer"}
         if i in failed:
-            row |= dict.fromkeys(("t_us", "r_us", "o_us")) | {"status": "lost", "cause": "board timeout"}
+            row |= dict.fromkeys(columns) | {"status": "lost", "cause": "board timeout"}
         rows.append(row)
         if i in duplicate:
-            again = {"received_ns": received + 50 * NS, "t_us": t + 50, "o_us": t + 50 - row["r_us"]}
+            again = {"received_ns": received + 50 * NS, **_latencies(spec.family, t + 50, int(r[i]))}
             rows.append(row | again | {"status": "duplicate"})
     return rows
 
@@ -257,8 +298,7 @@ def _document(spec: Spec, order: list[tuple[int, int]], repetitions: list[dict[s
             "cell": i,
             "scenario": cell.scenario,
             "arm": cell.arm,
-            "interval_ms": cell.interval_ms,
-            "qos": cell.qos,
+            **cell.on(spec.family),
             "board": cell.board,
             "contention": cell.contention,
             "knobs": cell.knobs,
@@ -280,7 +320,8 @@ def _document(spec: Spec, order: list[tuple[int, int]], repetitions: list[dict[s
         "psi": True,
     }
     return {
-        "schema_version": 1,
+        "schema_version": 2,
+        **spec.family,
         "name": spec.name,
         "status": spec.status,
         "reason": None if spec.status == "complete" else "interrupted by the user",
@@ -319,9 +360,10 @@ def _write_resources(
     folder: Path, rng: np.random.Generator, rows: list[dict[str, Any]], document: dict[str, Any]
 ) -> None:
     """10 Hz per service, spanning each repetition."""
+    axes = [axis["name"] for axis in document["axes"]]
     by_repetition: dict[tuple[Any, ...], list[int]] = {}
     for row in rows:
-        key = (row["scenario"], row["arm"], row["interval_ms"], row["qos"], row["repetition"])
+        key = tuple(row[name] for name in ("scenario", "arm", *axes, "repetition"))
         by_repetition.setdefault(key, []).append(row["intended_ns"])
     columns: dict[str, list[Any]] = {}
     names = (
@@ -339,7 +381,7 @@ def _write_resources(
     )
     for entry in document["repetitions"]:
         cell = document["plan"]["cells"][entry["cell"]]
-        times = by_repetition[cell["scenario"], cell["arm"], cell["interval_ms"], cell["qos"], entry["repetition"]]
+        times = by_repetition[(*(cell[name] for name in ("scenario", "arm", *axes)), entry["repetition"])]
         for t_ns in range(min(times), max(times) + 1, 100_000_000):
             for service in ("broker", "control-loop", "pi", "host"):
                 row = _resource_row(rng, service)

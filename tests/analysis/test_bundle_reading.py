@@ -2,6 +2,7 @@
 """Bundles complete, partial, refused and damaged: read, or one line that says what is wrong."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 import synthetic
 from synthetic import Spec
 
-from analysis import bundle as bundles
-from analysis import derived, integrity, statistics
+from analysis import derived, integrity, statistics, summary
 from analysis.bundle import BundleError, read
 
 
@@ -175,16 +175,22 @@ def test_a_complete_run_without_a_planned_repetition_is_found(bundle: Path) -> N
     assert any("planned repetitions are missing" in finding for finding in integrity.findings(read(bundle)))
 
 
-def test_an_earlier_schema_version_is_upgraded(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = json.loads((bundle / "bundle.json").read_text())
-    document["title"] = document.pop("name")
-    (bundle / "bundle.json").write_text(json.dumps(document | {"schema_version": 0}))
+def test_a_bundle_from_before_there_were_families_gives_the_same(scenario_1: Path, tmp_path: Path) -> None:
+    older = Path(shutil.copytree(scenario_1, tmp_path / "older"))
+    document = json.loads((older / "bundle.json").read_text())
+    synthetic.as_version_1(document)
+    (older / "bundle.json").write_text(json.dumps(document))
+    now, then = read(scenario_1), read(older)
+    assert then.family == now.family
+    of_now, of_then = (summary.render(statistics.summarise(run), run.axes) for run in (now, then))
+    assert of_then == of_now
+    assert of_now.startswith("scenario,interval_ms,qos,metric,statistic,value_us,count")
 
-    def upgrade(old: dict[str, Any], samples: pl.DataFrame) -> tuple[dict[str, Any], pl.DataFrame]:
-        return old | {"name": old["title"]}, samples
 
-    monkeypatch.setattr(bundles, "UPGRADES", {0: upgrade})
-    assert read(bundle).name == "scenario-1"
+def test_columns_that_are_not_known_are_not_looked_at(bundle: Path) -> None:
+    change(bundle, pl.lit(1.5).alias("temperature"))
+    pl.read_parquet(bundle / "samples.parquet").drop("board").write_parquet(bundle / "samples.parquet")
+    assert list(integrity.findings(read(bundle))) == []
 
 
 def leaves(node: object, path: tuple[object, ...] = ()) -> list[tuple[object, ...]]:

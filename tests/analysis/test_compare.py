@@ -114,7 +114,7 @@ def test_cells_pair_by_interval_and_qos(tmp_path: Path) -> None:
     a = read(write(tmp_path / "a", CellSpec(interval_ms=100), CellSpec(interval_ms=20), repetitions=2, messages=5))
     b = read(write(tmp_path / "b", CellSpec(interval_ms=20), CellSpec(interval_ms=10), repetitions=2, messages=5))
     pairs = pair(Selection("A", a, a.cells), Selection("B", b, b.cells))
-    assert [(x.interval_ms, y.interval_ms) for x, y in pairs] == [(20, 20)]
+    assert [(x.values, y.values) for x, y in pairs] == [((20, 0), (20, 0))]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from scipy import stats
 from analysis import bootstrap, checks, conclusion, cycles, gate, inference, medians, shares
 from analysis.conclusion import FASTER, FEWER, LOST, MORE, SAME, SLOWER, UNKNOWN, Claim
 from analysis.cycles import MISSING, Cycles
+from analysis.family import Family, Metric
 from analysis.inference import Sides
 from analysis.measures import Limits, Measure
 from analysis.quantity import Quantity
@@ -192,12 +193,15 @@ def test_a_ratio_beyond_all_reason_is_no_upper_limit() -> None:
     assert made.interval(2.0)[1] == math.inf
 
 
+FAMILY = Family("control", (), (Metric("T", "t_us", "from request to answer"),))
+
+
 def of(*latencies_us: list[int | None], intended_us: int = 0) -> Cycles:
     """Cycles of repetitions with these latencies, none where a cycle was lost."""
     repetition = np.concatenate([np.full(len(each), 1 + number) for number, each in enumerate(latencies_us)])
     values = np.array([MISSING if us is None else us for each in latencies_us for us in each], dtype=np.int64)
     intended = np.where(values == MISSING, MISSING, values + intended_us)
-    return Cycles(repetition, values, {"T": values, "T_intended": intended}, {})
+    return Cycles(FAMILY, repetition, values, {"T": values, "T_intended": intended}, {})
 
 
 def test_a_deadline_is_missed_after_it_not_at_it_and_counts_from_when_the_cycle_was_due() -> None:
@@ -247,7 +251,7 @@ def claim(quantity: Quantity, a: float, b: float, low: float, high: float, **cha
     fields: dict[str, Any] = {
         "cells": ("a", "b"), "quantity": quantity, "a": a, "b": b, "low": low, "high": high, "p": 0.01,
         "sure": low > 0 or high < 0, "cliffs_delta": 0.0, "margin": 0.05 * a if quantity.is_time else 1.0,
-        "verdict": UNKNOWN,
+        "verdict": UNKNOWN, "of_answered": quantity.of_answered,
     }  # fmt: skip
     return Claim(**fields | changes)
 

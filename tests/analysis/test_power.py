@@ -21,9 +21,9 @@ def source(folder: Path, cell: CellSpec) -> Source:
 
 
 def found(of: Source, name: str, draws: int = 30) -> dict[str, float]:
-    planted: Planted = next(one for one in power.DIFFERENCES if one.name == name)
+    planted: Planted = next(one for one in power.differences(of.cycles.family) if one.name == name)
     shares = power.found_of(of, planted, 10, draws, np.random.default_rng(1))
-    return dict(zip([*map(str, power.shown(of.headlines)), "anything"], shares, strict=True))
+    return dict(zip([*map(str, power.shown(of.headlines, of.cycles.family)), "anything"], shares, strict=True))
 
 
 def test_nothing_planted_is_seldom_found_and_a_plain_shift_always(tmp_path: Path) -> None:

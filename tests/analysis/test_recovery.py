@@ -223,7 +223,7 @@ def test_cells_are_told_apart_by_what_broke(tmp_path: Path) -> None:
     cells: tuple[Cell, ...] = bundle.cells
     assert [cell.fault for cell in cells] == ["broker:kill", "broker:freeze:1s"]
     assert " · ".join(derived.conditions_of(bundle)).count("fault broker:kill | broker:freeze:1s") == 1
-    assert summary.render(statistics.summarise(bundle)).count("recovery,p50") == 2
+    assert summary.render(statistics.summarise(bundle), bundle.axes).count("recovery,p50") == 2
 
 
 def by_planned(*headline: str) -> Callable[[dict[str, Any]], None]:

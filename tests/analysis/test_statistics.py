@@ -19,7 +19,9 @@ from analysis.quantity import Quantity
 def test_statistics_are_those_of_the_rows_with_lost_ones_last(scenario_1: Path) -> None:
     rows = pl.read_parquet(scenario_1 / "samples.parquet").filter(~pl.col("warmup"))
     for summary in statistics.summarise(read(scenario_1)):
-        own = rows.filter(pl.col("interval_ms") == summary.cell.interval_ms, pl.col("status").is_in(["ok", "late"]))
+        own = rows.filter(
+            pl.col("interval_ms") == summary.cell.on("interval_ms"), pl.col("status").is_in(["ok", "late"])
+        )
         lost = summary.counts.lost
         for metric, column in {"T": "t_us", "R": "r_us", "O": "o_us"}.items():
             values, estimates = own[column].to_numpy(), summary.estimates[metric]
@@ -38,7 +40,7 @@ def test_statistics_are_those_of_the_rows_with_lost_ones_last(scenario_1: Path) 
 
 
 def test_counts_add_up(scenario_1: Path) -> None:
-    counts = {s.cell.interval_ms: s.counts for s in statistics.summarise(read(scenario_1))}
+    counts = {s.cell.on("interval_ms"): s.counts for s in statistics.summarise(read(scenario_1))}
     assert all(c.offered == 500 == c.ok + c.late + c.lost for c in counts.values())
     assert (counts[50].late, counts[20].duplicate, counts[10].lost) == (5, 10, 15)
 

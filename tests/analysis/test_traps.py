@@ -11,7 +11,7 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 
 from analysis import answer, compare, derived, labels, losses, statistics
-from analysis.answer import MOVED
+from analysis.board import MOVED, STILL
 from analysis.bundle import Bundle, read
 from analysis.compare import FASTER, MORE, SAME, SLOWER, UNKNOWN, Claim
 from analysis.integrity import check
@@ -75,7 +75,7 @@ def test_nothing_is_faster_across_a_quantile_that_losses_cut(tmp_path: Path) -> 
     claims = arms(tmp_path / "b", arm("fewer", slowest_lost=0.2), arm("all"), repetitions=10)
     assert claim(claims, "O.p99").verdict == UNKNOWN
     assert "nothing to be faster than" in claim(claims, "O.p99").why
-    assert SLOWER not in {c.verdict for c in claims if c.quantity.of_answered}
+    assert SLOWER not in {c.verdict for c in claims if c.of_answered}
 
 
 def test_a_side_of_which_half_the_repetitions_are_silent_is_not_faster_and_shows(tmp_path: Path) -> None:
@@ -239,9 +239,7 @@ def test_a_board_whose_slowest_answers_were_lost_was_not_disturbed(tmp_path: Pat
     b = synthetic.write(tmp_path / "b", Spec(repetitions=12, data_seed=2, cells=(CellSpec(latency=quicker, lost=20),)))
     found, sentence = told(a, b)
     assert "the board was disturbed" not in sentence
-    assert all(
-        effect.control.verdict != answer.STILL for effect in answer.of_comparison(found).effects if effect.control
-    )
+    assert all(effect.control.verdict != STILL for effect in answer.of_comparison(found).effects if effect.control)
 
 
 def test_a_quantile_that_losses_cut_is_told_without_figures_that_it_has_not(tmp_path: Path) -> None:
