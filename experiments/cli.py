@@ -34,7 +34,6 @@ from experiments import (
 from experiments.cells import Cell
 from experiments.errors import BadInputError, StandError, TestbedError
 from experiments.families import Family
-from experiments.families.control.scenarios.thesis import THESIS
 from experiments.knobs.flags import NOTICE, Flags
 from experiments.placements import Stand
 from experiments.placements import docker as docker_placement
@@ -83,13 +82,14 @@ def run_path(
 
 @app.command("all")
 def run_all(swaps: Swaps = None) -> None:
-    """Run all nine scenarios one after the other; results/scenarios lists their bundles."""
+    """Run the thesis' nine scenarios one after the other; results/scenarios lists their bundles."""
     given = _given(swaps)
     settings = variables.Settings.parse(given)
     placement, notice = _placement(settings)
     plans = [
-        plan.of_scenario(number, _where_published(settings, number), secrets.token_hex(4), placement)
-        for number in THESIS
+        plan.of_scenario(name, family.in_series(name, settings), secrets.token_hex(4), placement)
+        for family in families.REGISTRY.all().values()
+        for name in family.series
     ]
     bundles, worst = [], 0
     with lock.alone():
@@ -404,12 +404,6 @@ def _require_images(planned: plan.Plan) -> None:
     wanted = planned.settings.broker_image
     if wanted and all(cell.placement == "host" for cell in planned.cells):
         raise BadInputError("BROKER_IMAGE", wanted, "plain processes have no image; leave it out, or say BROKER=…")
-
-
-def _where_published(settings: variables.Settings, number: str) -> variables.Settings:
-    """Leave PRIORITY=published out where the thesis sets no priority: over all nine scenarios that is no mistake."""
-    nothing = settings.priority == "published" and not THESIS[number].priority
-    return dataclasses.replace(settings, priority=None) if nothing else settings
 
 
 def _require_one_machine(placements: set[str]) -> None:

@@ -19,7 +19,7 @@ Proof = dict[str, Any]
 def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[Proof]:
     """Prove every field of one service; give the entries of a repetition's `proofs` in bundle.json."""
     if "error" in state:
-        return [proof(service.name, "process", "running", state["error"], holds=False)]
+        return [entry(service.name, "process", "running", state["error"], holds=False)]
     by_field = {knob.field: knob for knob in asked}
     proofs = []
     for field, kind in knobs.fields().items():
@@ -32,10 +32,10 @@ def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[
         observed = kind.observed(state)
         requested = str(knob) if knob else "untouched"
         holds = knob.agrees(observed) if knob else observed == expected
-        entry = proof(service.name, field, requested, observed, holds=holds)
+        one = entry(service.name, field, requested, observed, holds=holds)
         if field == "priority":
-            entry["observed"]["threads"] = state["threads"]
-        proofs.append(entry | {"expected": expected})
+            one["observed"]["threads"] = state["threads"]
+        proofs.append(one | {"expected": expected})
     return proofs
 
 
@@ -44,7 +44,7 @@ def of_rt_budget(service: Service, state: State, budget_us: int) -> list[Proof]:
     held_us = state.get("rt_budget_us")
     if not budget_us or held_us is None:
         return []
-    return [proof(service.name, "rt budget", f"{budget_us} us", f"{held_us} us", holds=held_us == budget_us)]
+    return [entry(service.name, "rt budget", f"{budget_us} us", f"{held_us} us", holds=held_us == budget_us)]
 
 
 def of_memory(service: Service, state: State, limit_bytes: int | None) -> list[Proof]:
@@ -53,15 +53,15 @@ def of_memory(service: Service, state: State, limit_bytes: int | None) -> list[P
         return []
     held_bytes = state.get("memory_limit_bytes")
     observed = "no limit" if held_bytes is None else f"{held_bytes} bytes"
-    entry = proof(service.name, "memory", "untouched", observed, holds=held_bytes == limit_bytes)
-    return [entry | {"expected": f"{limit_bytes} bytes"}]
+    one = entry(service.name, "memory", "untouched", observed, holds=held_bytes == limit_bytes)
+    return [one | {"expected": f"{limit_bytes} bytes"}]
 
 
 def of_configuration(service: str, state: State, expected: str) -> list[Proof]:
     """Prove that a service runs on the configuration we wrote, as its own process sees the file."""
     text = state.get("configuration")
-    entry = proof(service, "configuration", str(_digest(expected)), _digest(text), holds=text == expected)
-    return [entry | {"text": text}]
+    one = entry(service, "configuration", str(_digest(expected)), _digest(text), holds=text == expected)
+    return [one | {"text": text}]
 
 
 def problems(proofs: list[Proof]) -> list[str]:
@@ -75,26 +75,22 @@ def problems(proofs: list[Proof]) -> list[str]:
 
 
 REMEDY = "`make doctor` tells what this host can do"
-REMEDIES = {
+REMEDIES: dict[str, str] = {
     "priority": "a real-time policy needs CAP_SYS_NICE and, with RT_GROUP_SCHED, cgroup v1; see `make doctor`",
     "rt budget": "another program changed it meanwhile; without it the kernel stops the service's threads",
     "weight": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "quota": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
     "memory": "this engine or kernel dropped it; update Docker Compose, see `make doctor`",
-    "tcp": "the broker or a client does not honour TCP=…; choose the other value, or another BROKER",
-    "security": "the broker or a client does not do as SECURITY says; see their logs, and docs/security.md",
-    "qos granted": "this broker does not grant that QoS; choose a lower QOS",
-    "qos of requests, answers": "this broker delivers another QoS than asked for; choose a lower QOS",
-    "answers once": "the board repeats itself: flash our sketch, or reset the board",
-    "configuration": "the broker reads another file than the testbed's; is the image ours or the published one?",
+    "configuration": "it reads another file than the testbed's; is the image ours or the published one?",
     "process": "see its log in the bundle",
 }
+"""By knob, what a user can do; a family adds those of its own."""
 
 
 def _digest(text: str | None) -> str | None:
     return None if text is None else f"sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def proof(service: str, knob: str, requested: str, value: Any, *, holds: bool) -> Proof:
+def entry(service: str, knob: str, requested: str, value: Any, *, holds: bool) -> Proof:
     """Return an entry of a repetition's `proofs`: what was asked of a service, and what was read."""
     return {"service": service, "knob": knob, "requested": requested, "holds": holds, "observed": {"value": value}}

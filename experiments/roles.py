@@ -22,6 +22,8 @@ class Role:
     """Is it part of what is measured, so that its threads are sampled one by one? Of others the sum is enough."""
     settable: bool = True
     """May PRIORITY name it?"""
+    retransmits: bool = False
+    """Are the TCP retransmissions of its network counted? Once for all who talk to it."""
     connects: bool = False
     """Is it an end of the measured connections, whose TCP option and protection are set, and proved?"""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from experiments import knobs, proof
@@ -12,6 +12,7 @@ from experiments.cells import Conditions
 from experiments.contentions import Achieved, Second
 from experiments.errors import StandError
 from experiments.knobs.tcp import NoDelay
+from experiments.observer.sampler import Scope
 from experiments.placements import Stand
 from experiments.proof import Proof
 from experiments.roles import OBSERVER
@@ -48,10 +49,12 @@ class Witness:
         self._began_s = time.monotonic()
         try:
             pids = self.stand.pids()
-            self._ask(
-                do="start", services=pids, detailed=[role.name for role in self.stand.roles if role.detailed],
-                containers=self.stand.containers, cpus=_cpus(self.stand), pressed=list(self.stand.cpus("host")),
+            scope = Scope(
+                detailed=[role.name for role in self.stand.roles if role.detailed],
+                networks=[role.name for role in self.stand.roles if role.retransmits],
+                cpus=_cpus(self.stand), pressed=list(self.stand.cpus("host")),
             )  # fmt: skip
+            self._ask(do="start", services=pids, scope=asdict(scope), containers=self.stand.containers)
             self._sampled = pids
             self.proofs = self._prove(pids)
         except (StandError, OSError) as error:

@@ -156,12 +156,19 @@ class Family(Generic[CellT]):
     """The variables that mean something to it; those of every run are no part of it."""
     scenarios: ClassVar[Registry[Any]]
     studies: ClassVar[Registry[Study]]
+    series: ClassVar[tuple[str, ...]] = ()
+    """The scenarios that `make scenarios` runs one after the other, and shows on one page."""
     stands: ClassVar[Mapping[str, Callable[[Mapping[str, str]], Stand]]]
     """By placement, what makes its stand; it is given the images that a replay pins, by service."""
 
     def cells(self, scenario: str, settings: Settings, placement: str, arm: str) -> list[CellT]:
         """Cross a scenario's axes, with the swaps in place; raise BadInputError."""
         raise NotImplementedError
+
+    def in_series(self, scenario: str, settings: Settings) -> Settings:
+        """Take out of what was given for a whole series what would be a mistake for one of its scenarios."""
+        del scenario
+        return settings
 
     def describe(self, scenario: Any) -> dict[str, str]:
         """Return what a list of scenarios says of one, by column."""

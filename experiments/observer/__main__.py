@@ -3,7 +3,7 @@
 
     {"do": "apply", "pid": 7, "setting": "fifo", "value": 90, "rt_budget_us": 0, …}      -> {"error": null | why not}
     {"do": "prove", "services": {"broker": 7}, "files": {"broker": "/x.conf"}, …}       -> {"services": {…}}
-    {"do": "start", "services": {"broker": 7}, "detailed": ["broker"], …}               -> {}
+    {"do": "start", "services": {"broker": 7}, "scope": {"detailed": ["broker"]}, …}    -> {}
     {"do": "follow", "services": {"broker": 9}, "containers": true}   it was started anew -> {}
     {"do": "stop"}                                                                      -> {"rows": […], "cpu_s": {…}}
     {"do": "tasks", "pid": 7}                                           -> {"states": "SS", "run_ns": 4711}
@@ -33,7 +33,7 @@ from typing import Any
 from experiments.observer import disk, sockets, threads
 from experiments.observer.cgroup import PARENT_BUDGET_US, Cgroup, lower_rt_budgets
 from experiments.observer.facts import Machine
-from experiments.observer.sampler import INTERVAL_NS, Sampler
+from experiments.observer.sampler import INTERVAL_NS, Sampler, Scope
 
 
 class Observer:
@@ -95,18 +95,10 @@ class Observer:
             }
         }
 
-    def start(
-        self,
-        services: dict[str, int],
-        detailed: list[str],
-        *,
-        containers: bool,
-        cpus: list[int] | None = None,
-        pressed: list[int] | None = None,
-    ) -> dict[str, Any]:
-        """Begin to sample these services, and these CPUs (see `Sampler`)."""
+    def start(self, services: dict[str, int], scope: dict[str, Any], *, containers: bool) -> dict[str, Any]:
+        """Begin to sample these services; `scope` has the fields of `sampler.Scope`."""
         pids = {name: _members(pid, containers=containers) for name, pid in services.items()}
-        self._sampler = Sampler(pids, detailed, containers=containers, cpus=cpus, pressed=pressed)
+        self._sampler = Sampler(pids, Scope(**scope), containers=containers)
         self._cpu_s = 0.0
         self._sampler.sweep()
         self._due_ns = time.monotonic_ns() + INTERVAL_NS

@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,22 +43,27 @@ Totals = dict[tuple[str, int], dict[str, float]]
 """Counters by service and life."""
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What is looked at beyond each service's sums, by name of service, or number of CPU."""
+
+    detailed: list[str] = field(default_factory=list)
+    """Services whose threads are sampled one by one."""
+    networks: list[str] = field(default_factory=list)
+    """Services whose networks' TCP retransmissions are counted."""
+    cpus: list[int] | None = None
+    """Those of the stand, whose steal and load are noise; None: all."""
+    pressed: list[int] | None = None
+    """Those that a contention is to keep busy; None: all."""
+
+
 class Sampler:
     """Keeps the raw text of every source, sweep by sweep; `rows` makes sense of it afterwards."""
 
-    def __init__(
-        self,
-        services: dict[str, list[int]],
-        detailed: list[str],
-        *,
-        containers: bool,
-        cpus: list[int] | None = None,
-        pressed: list[int] | None = None,
-    ) -> None:
-        """`cpus`: those of the stand, None for all; `pressed`: those that a contention is to keep busy."""
-        self._parsers = PARSERS | {"stat": functools.partial(_stat, cpus=cpus)}
-        self._pressed = pressed
-        self._detailed, self._containers = detailed, containers
+    def __init__(self, services: dict[str, list[int]], scope: Scope, *, containers: bool) -> None:
+        """Open what tells of these services, each given by its processes."""
+        self._parsers = PARSERS | {"stat": functools.partial(_stat, cpus=scope.cpus)}
+        self._scope, self._containers = scope, containers
         self._quick: list[Source] = []
         self._all: list[Source] = []
         self._lives: dict[str, int] = {}
@@ -149,7 +155,7 @@ class Sampler:
         text = next(
             (text for source, text in zip(sweep.sources, sweep.texts, strict=True) if source.kind == "stat"), b""
         )
-        return _idle(text, self._pressed)
+        return _idle(text, self._scope.pressed)
 
     def close(self) -> None:
         """Give the descriptors back."""
@@ -160,9 +166,9 @@ class Sampler:
         if self._containers and pids:
             self._add_cgroup(service, Cgroup(pids[0]))
         for pid in pids:
-            if service in self._detailed or not self._containers:
+            if service in self._scope.detailed or not self._containers:
                 self._add_process(service, pid, accounts=not self._containers)
-        if service == "broker" and pids:
+        if service in self._scope.networks and pids:
             self._add(service, "snmp", Path(f"/proc/{pids[0]}/net/snmp"))
 
     def _add_cgroup(self, service: str, group: Cgroup) -> None:

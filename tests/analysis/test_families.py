@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 import synthetic
-from synthetic import ECHO, SERVER, CellSpec, Facts, Latency, Spec
+from synthetic import ECHO, SERVER, CellSpec, Latency, Spec
 
 from analysis import (
     answer,

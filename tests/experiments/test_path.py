@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments import path
+from experiments.families.control import path
 
 STEPS_NS = st.lists(st.integers(1_000, 50_000_000), min_size=5, max_size=5)
 

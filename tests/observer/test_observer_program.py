@@ -65,7 +65,7 @@ def test_a_setting_the_kernel_refuses_is_an_answer(observer: Observer, sleeper: 
 
 def test_sampling_runs_from_start_to_stop(observer: Observer, sleeper: int) -> None:
     services = {"broker": sleeper}
-    assert observer.ask(do="start", services=services, detailed=["broker"], containers=False) == {}
+    assert observer.ask(do="start", services=services, scope={"detailed": ["broker"]}, containers=False) == {}
     observer.prove(sleeper)
     told = observer.ask(do="stop")
     assert {row["service"] for row in told["rows"]} == {"host", "broker"}
@@ -80,7 +80,7 @@ def test_sampling_runs_from_start_to_stop(observer: Observer, sleeper: int) -> N
     [
         {"do": "apply", "pid": NOBODY, "setting": "nice", "value": 1, "rt_budget_us": 0},
         {"do": "apply", "pid": NOBODY, "setting": "fifo", "value": 90, "rt_budget_us": 400_000},
-        {"do": "start", "services": {"broker": NOBODY}, "detailed": ["broker"]},
+        {"do": "start", "services": {"broker": NOBODY}, "scope": {}},
     ],
 )
 def test_a_process_that_is_not_there_is_an_answer_too(

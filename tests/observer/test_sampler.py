@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from trees import PID, PRESSURE, V1_CPU, V2_ALL, Tree
 
-from experiments.observer.sampler import PARSERS, SLOW, Sampler, Source, Sweep, _idle, _stat
+from experiments.observer.sampler import PARSERS, SLOW, Sampler, Scope, Source, Sweep, _idle, _stat
 
 TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
 
@@ -66,14 +66,14 @@ def test_of_a_big_machine_only_the_cpus_of_the_stand_are_counted() -> None:
 
 
 def test_a_gap_in_the_sweeps_is_told() -> None:
-    sampler = Sampler({}, [], containers=False)
+    sampler = Sampler({}, Scope(), containers=False)
     sampler._sweeps = [Sweep(t_ns, [], []) for t_ns in (0, 100_000_000, 5_200_000_000, 5_300_000_000)]
     assert sampler.longest_gap_ms() == 5100.0
     sampler.close()
 
 
 def test_second_by_second_it_is_told_what_a_service_used_and_what_nobody_did() -> None:
-    sampler = Sampler({}, [], containers=True, cpus=[0], pressed=[0])
+    sampler = Sampler({}, Scope(cpus=[0], pressed=[0]), containers=True)
     sampler.close()
     sources = [Source("host", 0, "stat", -1), Source("stressor", 0, "usage_ns", -1)]
     idle_ticks = round(1e6 / TICK_US)
@@ -112,7 +112,7 @@ def rows_of(sampler: Sampler, service: str) -> list[dict[str, Any]]:
 
 def test_rows_are_increases_and_memory_is_what_it_is(tree: Tree) -> None:
     folder = tree.v2()
-    sampler = Sampler({"stressor": [PID]}, [], containers=True)
+    sampler = Sampler({"stressor": [PID]}, Scope(), containers=True)
     for usage, memory in ((1_000, 50), (4_000, 70), (4_500, 60)):
         cpu = f"usage_usec {usage}\nthrottled_usec {10 * usage}\n"
         tree.put(folder, {"cpu.stat": cpu, "memory.current": str(memory)})
@@ -128,7 +128,7 @@ def test_rows_are_increases_and_memory_is_what_it_is(tree: Tree) -> None:
 @pytest.mark.parametrize("host", ["v1", "hybrid", "v2"])
 def test_every_kind_of_host_accounts_for_cpu_memory_and_throttling(tree: Tree, host: str) -> None:
     getattr(tree, host)()
-    sampler = Sampler({"stressor": [PID]}, [], containers=True)
+    sampler = Sampler({"stressor": [PID]}, Scope(), containers=True)
     sampler.sweep()
     sampler.sweep()
     (row,) = rows_of(sampler, "stressor")
@@ -141,7 +141,7 @@ def test_what_is_slow_to_read_is_read_every_tenth_time_only(tree: Tree) -> None:
     task = tree.proc / str(PID) / "task" / str(PID)
     tree.put(task, {"schedstat": "0 0 1", "status": STATUS.format(0, 0)})
     tree.put(tree.proc / str(PID) / "net", {"snmp": SNMP.format(0)})
-    sampler = Sampler({"broker": [PID]}, ["broker"], containers=True)
+    sampler = Sampler({"broker": [PID]}, Scope(["broker"], ["broker"]), containers=True)
     for sweep in range(21):
         tree.put(task, {"schedstat": f"0 {sweep}000 1", "status": STATUS.format(2 * sweep, sweep)})
         tree.put(tree.proc / str(PID) / "net", {"snmp": SNMP.format(3 * sweep)})
@@ -160,7 +160,7 @@ def test_threads_of_plain_processes_are_added_up(tree: Tree) -> None:
     tree.v2()
     for tid, us in ((PID, 100), (PID + 1, 10)):
         tree.put(tree.proc / str(PID) / "task" / str(tid), {"schedstat": f"{us}000 0 1", "status": STATUS.format(1, 1)})
-    sampler = Sampler({"control-loop": [PID]}, ["control-loop"], containers=False)
+    sampler = Sampler({"control-loop": [PID]}, Scope(["control-loop"]), containers=False)
     sampler.sweep()
     for tid, us in ((PID, 400), (PID + 1, 20)):
         tree.put(tree.proc / str(PID) / "task" / str(tid), {"schedstat": f"{us}000 0 1"})
@@ -170,7 +170,7 @@ def test_threads_of_plain_processes_are_added_up(tree: Tree) -> None:
 
 def test_a_process_that_ends_on_the_way_never_counts_backwards(tree: Tree) -> None:
     folder = tree.v2()
-    sampler = Sampler({"stressor": [PID]}, [], containers=True)
+    sampler = Sampler({"stressor": [PID]}, Scope(), containers=True)
     sampler.sweep()
     (folder / "cpu.stat").write_text("")
     sampler.sweep()
@@ -181,7 +181,7 @@ def test_a_process_that_ends_on_the_way_never_counts_backwards(tree: Tree) -> No
 
 def test_a_service_that_ended_used_what_it_was_last_seen_with(tree: Tree) -> None:
     folder = tree.v2()
-    sampler = Sampler({"stressor": [PID]}, [], containers=True)
+    sampler = Sampler({"stressor": [PID]}, Scope(), containers=True)
     for text in ("usage_usec 1000\n", "usage_usec 4000\n", ""):
         tree.put(folder, {"cpu.stat": text})
         sampler.sweep()
@@ -193,7 +193,7 @@ def test_a_service_that_is_started_anew_is_sampled_on_with_all_that_it_used(tree
     task = tree.proc / str(PID) / "task" / str(PID)
     task.mkdir(parents=True)
     tree.put(tree.proc / str(PID) / "net", {"snmp": SNMP.format(40)})
-    sampler = Sampler({"broker": [PID]}, ["broker"], containers=True)
+    sampler = Sampler({"broker": [PID]}, Scope(["broker"], ["broker"]), containers=True)
     for usage in (1_000, 4_000):
         tree.put(folder, {"cpu.stat": f"usage_usec {usage}\n"})
         sampler.sweep()
@@ -215,7 +215,7 @@ def test_a_service_that_is_started_anew_is_sampled_on_with_all_that_it_used(tree
 
 def test_following_gives_the_descriptors_of_the_life_before_back(tree: Tree) -> None:
     tree.v2()
-    sampler = Sampler({"broker": [PID]}, [], containers=True)
+    sampler = Sampler({"broker": [PID]}, Scope(), containers=True)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     sampler.follow("broker", [PID])
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
@@ -225,7 +225,7 @@ def test_following_gives_the_descriptors_of_the_life_before_back(tree: Tree) -> 
 def test_descriptors_are_given_back(tree: Tree) -> None:
     tree.v2()
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    sampler = Sampler({"broker": [PID]}, [], containers=True)
+    sampler = Sampler({"broker": [PID]}, Scope(), containers=True)
     assert len(os.listdir("/proc/self/fd")) > before  # noqa: PTH208
     sampler.close()
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from experiments.families.control.metrics import metrics
 from experiments.families.control.processes import ControlAsProcesses
 from experiments.families.control.roles import DRIVER, ROLES
 from experiments.families.control.scenarios import Scenario
+from experiments.families.control.scenarios.thesis import THESIS
 from experiments.families.control.swaps import SWAPPABLE, swapped
 from experiments.placements import Stand
 from experiments.variables import Settings
@@ -40,6 +42,7 @@ class ControlLoop(Family[ControlCell]):
     })  # fmt: skip
     scenarios = scenarios.REGISTRY
     studies = studies.REGISTRY
+    series = tuple(THESIS)
     stands: ClassVar[Mapping[str, Callable[[Mapping[str, str]], Stand]]] = {
         "docker": ControlInContainers,
         "host": ControlAsProcesses,
@@ -48,6 +51,11 @@ class ControlLoop(Family[ControlCell]):
     def cells(self, scenario: str, settings: Settings, placement: str, arm: str) -> list[ControlCell]:
         """Cross a scenario's brokers, intervals and QoS."""
         return cells.planned(scenario, settings, placement, arm)
+
+    def in_series(self, scenario: str, settings: Settings) -> Settings:
+        """PRIORITY=published means nothing where the thesis sets none: over all nine that is no mistake."""
+        nothing = settings.priority == "published" and not THESIS[scenario].priority
+        return dataclasses.replace(settings, priority=None) if nothing else settings
 
     def describe(self, scenario: Scenario) -> dict[str, str]:
         """Return what differs from one scenario of the thesis to the next."""

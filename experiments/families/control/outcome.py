@@ -7,15 +7,23 @@ import itertools
 import json
 from typing import Any
 
+from experiments import proof
 from experiments.families import Cycle, Outcome
 from experiments.families.control.conditions import ControlCell
 from experiments.families.control.metrics import Told, metrics
 from experiments.families.control.roles import BOARD, BROKER, PI, ROLES
 from experiments.knobs import Knob, Service, security
 from experiments.placements import Stand
-from experiments.proof import Proof, proof
+from experiments.proof import Proof
 from experiments.roles import connected
 
+proof.REMEDIES.update({
+    "tcp": "the broker or a client does not honour TCP=…; choose the other value, or another BROKER",
+    "security": "the broker or a client does not do as SECURITY says; see their logs, and docs/security.md",
+    "qos granted": "this broker does not grant that QoS; choose a lower QOS",
+    "qos of requests, answers": "this broker delivers another QoS than asked for; choose a lower QOS",
+    "answers once": "the board repeats itself: flash our sketch, or reset the board",
+})  # fmt: skip
 _CAUSES = {None: "no answer", "board-timeout": "board timeout", "board-error": "board error"}
 
 
@@ -40,11 +48,11 @@ def outcome(cell: ControlCell, done: dict[str, Any], stand: Stand, began_ns: int
 def of_qos(done: dict[str, Any], granted: int, qos: int, qos_answer: int) -> list[Proof]:
     """Prove the QoS of both hops: as the broker granted it, and as every message carried it."""
     seen = [tuple(pair) for pair in done["qos_seen"]]
-    granting = proof(BROKER.name, "qos granted", str(qos_answer), granted, holds=granted == qos_answer)
+    granting = proof.entry(BROKER.name, "qos granted", str(qos_answer), granted, holds=granted == qos_answer)
     if not seen:
         return [granting]  # nothing was answered, so nothing can be said of messages
     holds = seen == [(qos, qos_answer)]
-    return [granting, proof(BROKER.name, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=holds)]
+    return [granting, proof.entry(BROKER.name, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=holds)]
 
 
 def of_security(protection: dict[str, Any], asked: dict[str, tuple[Knob, ...]]) -> list[Proof]:
@@ -58,7 +66,7 @@ def of_security(protection: dict[str, Any], asked: dict[str, tuple[Knob, ...]]) 
         expected = knob.expected() if knob else security.Password.untouched(Service(name, (), connects=True))
         observed = _broker_side(protection) if name == BROKER.name else security.of_client(protection[name])
         requested = str(knob) if knob else "untouched"
-        entry = proof(name, security.Password.field, requested, observed, holds=observed == expected)
+        entry = proof.entry(name, security.Password.field, requested, observed, holds=observed == expected)
         entry["observed"]["connection"] = protection[name]
         proofs.append(entry | {"expected": expected})
     return proofs
@@ -75,7 +83,7 @@ def _broker_side(protection: dict[str, Any]) -> str | None:
 def of_board(done: dict[str, Any]) -> list[Proof]:
     """Prove that the board answered each question once."""
     repeats = done["board_repeats"]
-    return [proof(BOARD.name, "answers once", "0 repeated", f"{repeats} repeated", holds=repeats == 0)]
+    return [proof.entry(BOARD.name, "answers once", "0 repeated", f"{repeats} repeated", holds=repeats == 0)]
 
 
 def _loop_facts(done: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 from experiments.roles import Role
 
-BROKER = Role("broker", detailed=True, connects=True)
+BROKER = Role("broker", detailed=True, retransmits=True, connects=True)
 DRIVER = Role("control-loop", takes_jobs=True, detailed=True, connects=True)
 PI = Role("pi", side="pi", detailed=True, connects=True)
 BOARD = Role("board", side="pi", detailed=True)

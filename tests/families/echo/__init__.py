@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from experiments import contentions, families, knobs, roles, variables
+from experiments import contentions, families, knobs, proof, roles, variables
 from experiments.cells import Cell, Conditions
 from experiments.errors import StandError
 from experiments.families import Axis, Cycle, Family, Metric, Outcome, Scenario, Study
 from experiments.placements import Stand
 from experiments.placements.docker import DockerStand
 from experiments.placements.host import HostStand
-from experiments.proof import proof
 from experiments.registry import Registry
 from experiments.roles import Role
 from experiments.variables import Settings, Variable, wholes
@@ -198,7 +197,7 @@ class Echo(Family[EchoCell]):
     def outcome(self, cell: EchoCell, done: dict[str, Any], stand: Stand, began_ns: int) -> Outcome:
         """A proof of its own, and what the asker cost."""
         del stand, began_ns
-        finished = proof("asker", "finished", "all cycles", "all cycles", holds=done["elapsed_s"] > 0)
+        finished = proof.entry("asker", "finished", "all cycles", "all cycles", holds=done["elapsed_s"] > 0)
         cpu_percent = round(100 * done["cpu_s"] / done["elapsed_s"], 2)
         return Outcome([finished], {"asker": {"cpu_percent": cpu_percent, "size_bytes": cell.size_bytes}})
 
