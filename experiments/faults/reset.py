@@ -35,4 +35,4 @@ def simulated_only(place: Place) -> str | None:
     """Why a fault of the simulated boards cannot be had there."""
     if place.simulated_board:
         return None
-    return "no program here is the board: a real one is out of our reach; say DEVICE=simavr or DEVICE=model"
+    return "here no program is the board; say DEVICE=simavr or DEVICE=model"

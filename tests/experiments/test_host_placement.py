@@ -143,7 +143,7 @@ def test_a_broker_that_cannot_start_says_its_exit_status_and_last_words(
     conditions = plan.of_scenario("0", Settings(broker="amqtt"), "0", "host").cells[0].conditions
     stand.check(conditions)
     stand.prepare(tmp_path, "0")
-    stand._conditions = conditions
+    stand.conditions = conditions
     with pytest.raises(StandError, match=r"broker \(amqtt\) ended with exit status 3: Error: Address already in use"):
         stand.refresh()
     stand.down()

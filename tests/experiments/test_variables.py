@@ -63,7 +63,7 @@ WRONG = [
     ("QOS", "3", "from 0 to 2"), ("QOS", "0 1", "from 0 to 2"), ("QOS", "1,1", "once"), ("QOS_ANSWER", "0,1", "0 to 2"),
     ("MESSAGES", "0", "from 1"), ("REPETITIONS", "0", "from 1"), ("TIMEOUT_MS", "0", "from 1"),
     ("DEADLINE_MS", "0", "from 1"), ("PRECISION", "0%", "above 0"), ("PRECISION", "tight", "e.g. 10%"),
-    ("ASSERT", "O.p99<5", "needs a unit"), ("ASSERT", "fast", "say e.g. O.p99<5ms"),
+    ("ASSERT", "O.p99<5", "needs a unit"), ("ASSERT", "fast", "say e.g. T.p99<5ms"),
     ("PRECISION", "101%", "up to 100%"), ("PRECISION", "1e1", "e.g. 10%"),
     ("DEVICE", "arduino", "none, simavr, usb"), ("DEVICE", "model:x", "no argument"), ("DEVICE", "usb", "which port"),
     ("DEVICE", "usb:ttyUSB0", "which port"), ("DEVICE", "usb:/dev/not-there", "not there"),

@@ -67,5 +67,5 @@ def test_a_port_that_is_unplugged_fails_cycles_until_it_is_back(run: Any, runner
 def test_what_a_board_cannot_do_is_refused_before_anything_starts(runner: Runner) -> None:
     code, said = runner.run("run", "0", *HOST, "DEVICE=none", "FAULT=board:reset", "MESSAGES=1000")
     assert code == 2
-    assert said.startswith("testbed: FAULT=board:reset: the ideal board has no port; say DEVICE=simavr")
+    assert said.startswith("testbed: FAULT=board:reset: here no program is the board; say DEVICE=simavr")
     assert not (runner.folder / "results").exists()
