@@ -336,7 +336,9 @@ class DockerStand(Stand):
             command = {"command": conditions.contention.arguments()}
             services[conditions.contention.service] = command | image | conditions.contention.compose()
         services[OBSERVER.name] = {"logging": {"driver": "none"}, "cap_add": self._powers.capabilities()}
-        wishes = [(service, knob.compose()) for service, asked in conditions.knobs for knob in asked]
+        # Of a contention that was taken away, for the floor, knobs may be left.
+        running = [(service, asked) for service, asked in conditions.knobs if service in conditions.services()]
+        wishes = [(service, knob.compose()) for service, asked in running for knob in asked]
         for service, extra in [*self.wishes(conditions), *wishes]:
             services[service] = services.get(service, {}) | extra
         for service in set(services) - self._declared():

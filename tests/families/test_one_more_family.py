@@ -7,7 +7,7 @@ import csv
 import subprocess
 
 import pytest
-from conftest import Checkout
+from copied import Checkout
 from stand import Runner, facts_of, samples_of
 
 QUICK = ("INTERVALS=5", "MESSAGES=40", "WARMUP=2", "REPETITIONS=2", "SEED=1")
