@@ -143,7 +143,7 @@ def compare_command(
     (results/latest#scenario=2,interval_ms=20,qos=0,arm=fifo). Cells pair by interval and QoS.
 
     All intervals hold together at 95 %: the chance of any false alarm in the whole comparison is 5 % at most.
-    docs/per_cell.md tells how, and how often a true difference is found.
+    docs/statistics.md tells how, and how often a true difference is found.
     """
     found = compare.compare(select(a, _open), select(b, _open), margin=margin_percent / 100, force=force)
     console = terminal()
@@ -249,7 +249,7 @@ def power_command(
     """Say what a comparison of 10 and of 20 repetitions a side would find on the host where these bundles were made.
 
     Their own repetitions are drawn anew, and differences planted: shifts, a tail of 1 % of cycles, losses. Prints
-    Markdown, as docs/per_cell.md has it; takes about a minute a cell.
+    Markdown, as docs/statistics.md has it; takes about a minute a cell.
     """
     for run in map(_open, bundles):
         print(markdown(power.table(run, draws)))
@@ -261,7 +261,7 @@ def calibrate_command(
 ) -> None:
     """Measure on simulated repetitions how often verdicts are false alarms, and which true shifts they find.
 
-    Takes some minutes and prints the tables kept in docs/per_cell.md, in Markdown.
+    Takes some minutes and prints the tables kept in docs/statistics.md, in Markdown.
     """
     for grid in calibrate.tables(splits):
         print(markdown(grid))

@@ -151,7 +151,7 @@ def test_looks_that_no_plan_can_have_are_refused(tmp_path: Path, looks_planned: 
 
 
 def test_peeking_raises_no_more_false_alarms_than_it_may() -> None:
-    """The essence of the table in docs/per_cell.md: 100 A/A runs, of which 5 % may cry wolf."""
+    """The essence of the table in docs/statistics.md: 100 A/A runs, of which 5 % may cry wolf."""
     found = calibrate.sequences(calibrate.HOSTS[0], Quantity("T", "p50"), 0, runs=100)
     assert found.alarms <= 0.05
     assert 10 <= found.repetitions <= 40
