@@ -12,6 +12,7 @@ from analysis.judging import (
     answer,
     assertions,
     checks,
+    comparability,
     compare,
     gate,
     headline,
@@ -117,6 +118,7 @@ def overlay(
     {1, 2, 4, 5} and {3, 6} in O. Others are all drawn into one figure. There is one for each interval and QoS.
     """
     runs = [_open(bundle) for bundle in bundles]
+    comparability.require_alike(*runs)
     plots = list(figures.overlays([(run, per_cell.summarise(run)) for run in runs]))
     if not plots:
         places = " and ".join(axis.heading for axis in runs[0].axes) or "scenarios"
@@ -166,6 +168,7 @@ def overview_command(
     Each bundle gets its own tables, figures and report as well.
     """
     runs = [_open(bundle) for bundle in bundles]
+    comparability.require_alike(*runs)
     summarised = [(run, per_cell.summarise(run)) for run in runs]
     for run, own in summarised:
         derived.write(run, own, run.folder)

@@ -13,10 +13,11 @@ HOST = ("hostname_hash", "cpu_model", "cpus", "memory_bytes")
 SURROUNDINGS = ("kernel", "os", "cgroup")
 
 
-def require_alike(a: Bundle, b: Bundle) -> None:
-    """Raise `BundleError` where the two are about different things: nothing compares what they measured."""
-    if unlike := a.family.unlike(b.family):
-        raise BundleError(f"{a.folder} and {b.folder} are not comparable: {unlike}")
+def require_alike(first: Bundle, *others: Bundle) -> None:
+    """Raise `BundleError` where one is about something else than the first: nothing compares what they measured."""
+    for other in others:
+        if unlike := first.family.unlike(other.family):
+            raise BundleError(f"{first.folder} and {other.folder} are not comparable: {unlike}")
 
 
 def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:

@@ -127,8 +127,7 @@ def overlays(read: Sequence[tuple[Bundle, Sequence[CellSummary]]]) -> Iterator[P
 
     All runs are of one family; raises `BundleError` where they are not.
     """
-    for bundle, _ in read[1:]:
-        comparability.require_alike(read[0][0], bundle)
+    comparability.require_alike(*(bundle for bundle, _ in read))
     found = [(bundle, member) for bundle, summaries in read for member in summaries]
     for chosen, metrics in _pairings([member.cell for _, member in found]):
         own = [(bundle, member) for bundle, member in found if member.cell.scenario in chosen]

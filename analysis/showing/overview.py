@@ -36,8 +36,7 @@ def write(runs: Sequence[Read], into: Path) -> Written:
 
     Raises `BundleError` where the runs are not of one family.
     """
-    for bundle, _ in runs[1:]:
-        comparability.require_alike(runs[0][0], bundle)
+    comparability.require_alike(*(bundle for bundle, _ in runs))
     into.mkdir(parents=True, exist_ok=True)
     summaries = [summary for _, own in runs for summary in own]
     chapters = story.chapters(runs)

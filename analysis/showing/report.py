@@ -330,7 +330,9 @@ def _small(cell: str) -> str:
 
 def _warnings(cautions: Sequence[warnings.Caution]) -> str:
     if not cautions:
-        return section("warnings", "No warnings", "<p>Every check of <code>analysis/judging/warnings.py</code> passed.</p>")
+        return section(
+            "warnings", "No warnings", "<p>Every check of <code>analysis/judging/warnings.py</code> passed.</p>"
+        )
     items = (
         f'<li>{_text(c.about)}: {_text(c.text)}. <span class="remedy">{_text(c.advice)}</span></li>' for c in cautions
     )

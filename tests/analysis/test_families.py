@@ -3,6 +3,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +34,7 @@ def cell(size: int, interval_ms: int = 20, **fields: Any) -> CellSpec:
     )
 
 
+ROOT = Path(__file__).parents[2]
 SMALL, LARGE = cell(64), cell(4096, latency=Latency(shift_us=800))
 ARMS = (
     cell(64, arm="none"), cell(64, arm="nagle", latency=Latency(shift_us=900)),
@@ -336,3 +339,19 @@ def test_a_figures_name_is_safe_and_short_whatever_the_axis_says(tmp_path: Path)
 def test_a_bundle_that_calls_itself_the_control_loops_without_its_metrics_is_read_like_any(tmp_path: Path) -> None:
     bundle = read(echo(tmp_path / "e", SMALL, family=ECHO | {"family": "control"}))
     assert derived.write(bundle, per_cell.summarise(bundle), bundle.folder).found.question.metric == "RTT"
+
+
+def test_the_commands_take_any_family_and_refuse_to_compare_two(tmp_path: Path) -> None:
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "analysis", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+    a, b = echo(tmp_path / "a", SMALL, LARGE), server(tmp_path / "b", "tcp")
+    done = run("summarise", a)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4096 bytes" in done.stdout
+    for command in ("compare", "reproduced", "overview", "overlay"):
+        refused = run(command, a, b, *(["--into", tmp_path / "into"] if command.startswith("over") else []))
+        assert refused.returncode == 2
+        (line,) = refused.stderr.splitlines()
+        assert line.endswith("are not comparable: different families: echo → server")
