@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 import synthetic
-from synthetic import ECHO, SERVER, CellSpec, Latency, Spec
+from synthetic import ECHO, SERVER, CellSpec, Facts, Latency, Spec
 
 from analysis.judging import answer, assertions, compare, gate, headline, power, reproduction, warnings
 from analysis.judging.checks import FAIL, PASS
@@ -266,14 +266,12 @@ def test_runs_of_one_family_are_laid_over_each_other_and_put_on_one_page(tmp_pat
 
 @pytest.mark.parametrize("other", ["family", "axes", "metrics"])
 def test_what_is_about_different_things_is_refused_in_one_line(tmp_path: Path, other: str) -> None:
-    changed = (
-        ECHO
-        | {
-            "family": {"family": "ohce"},
-            "axes": {"axes": [*ECHO["axes"], {"name": "qos", "words": "QoS {}", "short": "QoS {}"}]},
-            "metrics": {"metrics": [ECHO["metrics"][0] | {"name": "Round"}]},
-        }[other]
-    )
+    changes: dict[str, Facts] = {
+        "family": {"family": "ohce"},
+        "axes": {"axes": [*ECHO["axes"], {"name": "qos", "words": "QoS {}", "short": "QoS {}"}]},
+        "metrics": {"metrics": [ECHO["metrics"][0] | {"name": "Round"}]},
+    }
+    changed = ECHO | changes[other]
     a, b = read(echo(tmp_path / "a", SMALL)), read(echo(tmp_path / "b", SMALL, family=changed))
     told = {
         "family": "different families: echo → ohce",
