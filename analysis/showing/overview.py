@@ -4,13 +4,14 @@
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from analysis.judging import comparability
 from analysis.judging.grid import Grid, markdown
 from analysis.reading import control, files, labels
 from analysis.reading.bundle import Bundle, Cell
-from analysis.reading.family import Family
+from analysis.reading.family import Family, Value
 from analysis.showing import conditions, derived, figures, report, strips, tables
 from analysis.showing.control import story
 from analysis.showing.control.story import Told
@@ -86,10 +87,15 @@ def _grids(summaries: Sequence[CellSummary]) -> tuple[Grid, ...]:
 
 def _levels(runs: Sequence[Read], metric: str) -> str:
     """One figure a place on the axes: the scenarios beneath each other."""
-    found: dict[str, list[tuple[str, CellSummary]]] = {}
+    found: dict[tuple[Value, ...], list[CellSummary]] = {}
     for summary in (summary for _, summaries in runs for summary in summaries):
-        found.setdefault(", ".join(summary.cell.titles), []).append((_name(summary.cell), summary))
-    return "".join(f"<h3>{html.escape(place)}</h3>{strips.levels(named, metric)}" for place, named in found.items())
+        found.setdefault(summary.cell.values, []).append(summary)
+    return "".join(map(partial(_place, metric=metric), found.values()))
+
+
+def _place(summaries: Sequence[CellSummary], metric: str) -> str:
+    title = html.escape(", ".join(summaries[0].cell.titles))
+    return f"<h3>{title}</h3>{strips.levels([(_name(summary.cell), summary) for summary in summaries], metric)}"
 
 
 def laid_over(family: Family) -> str:
