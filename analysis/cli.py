@@ -8,36 +8,29 @@ from typing import Annotated
 
 import typer
 
-from analysis import (
+from analysis.judging import (
     answer,
     assertions,
-    calibrate,
     checks,
+    comparability,
     compare,
-    derived,
-    figures,
-    forest,
     gate,
     headline,
-    instrument,
-    integrity,
     look,
-    overview,
-    path,
     power,
-    proved,
-    recovery,
-    recovery_table,
     reproduction,
-    statistics,
-    tables,
     verdicts,
-    verify,
     warnings,
 )
-from analysis.bundle import Bundle, BundleError, read
-from analysis.screen import say, show, terminal
-from analysis.selection import select
+from analysis.judging.control import calibrate
+from analysis.judging.grid import Grid, markdown, without
+from analysis.reading import integrity
+from analysis.reading.bundle import Bundle, BundleError, read
+from analysis.reading.selection import select
+from analysis.showing import derived, figures, forest, instrument, overview, proved, recovery_table, tables, verify
+from analysis.showing.control import path
+from analysis.showing.screen import say, show, terminal
+from analysis.statistics import per_cell, recovery
 from schema.text import complain
 
 app = typer.Typer(
@@ -62,7 +55,7 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     A run with ASSERT ends with its verdict, also in assert.json, .md and .xml: 0: as asserted, 1: not, 3: cannot tell.
     """
     run = _open(bundle)
-    summaries = statistics.summarise(run)
+    summaries = per_cell.summarise(run)
     written = derived.write(run, summaries, run.folder)
     found = written.found
     console = terminal()
@@ -72,7 +65,7 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
         if panel.headline:
             show(tables.differences(panel), console)
     for grid in (recovery_table.table(recovery.of(run)), *tables.of_cells(summaries)):
-        show(tables.without(grid, ROOM_FOR_NONE), console)
+        show(without(grid, ROOM_FOR_NONE), console)
     say(console, [instrument.line(run), *tables.faults(summaries)])
     proofs = proved.table(run)
     show(proved.asked(proofs), console)
@@ -95,7 +88,7 @@ ROOM_FOR_NONE = ("min", "p99.9", "jitter")
 def report_command(bundle: BundleArgument = LATEST) -> None:
     """Write report.html, one page that opens from disk and fetches nothing, and the files that summarise writes."""
     run = _open(bundle)
-    derived.write(run, statistics.summarise(run), run.folder)
+    derived.write(run, per_cell.summarise(run), run.folder)
     say(terminal(), [str(bundle / derived.REPORT)])
 
 
@@ -125,7 +118,8 @@ def overlay(
     {1, 2, 4, 5} and {3, 6} in O. Others are all drawn into one figure. There is one for each interval and QoS.
     """
     runs = [_open(bundle) for bundle in bundles]
-    plots = list(figures.overlays([(run, statistics.summarise(run)) for run in runs]))
+    comparability.require_alike(*runs)
+    plots = list(figures.overlays([(run, per_cell.summarise(run)) for run in runs]))
     if not plots:
         places = " and ".join(axis.heading for axis in runs[0].axes) or "scenarios"
         raise BundleError(f"{', '.join(map(str, bundles))}: no {places} in common; nothing to lay over")
@@ -174,7 +168,8 @@ def overview_command(
     Each bundle gets its own tables, figures and report as well.
     """
     runs = [_open(bundle) for bundle in bundles]
-    summarised = [(run, statistics.summarise(run)) for run in runs]
+    comparability.require_alike(*runs)
+    summarised = [(run, per_cell.summarise(run)) for run in runs]
     for run, own in summarised:
         derived.write(run, own, run.folder)
     page = overview.write(summarised, into)
@@ -182,7 +177,7 @@ def overview_command(
     say(console, page.story, "bold")
     summaries = [summary for _, own in summarised for summary in own]
     for grid in tables.of_cells(summaries):
-        show(tables.without(grid, ROOM_FOR_NONE), console)
+        show(without(grid, ROOM_FOR_NONE), console)
     say(console, (f"scenario {run.name.removeprefix('scenario-')}: {run.status}, {run.folder}" for run in runs))
     say(console, [f"Overview: {page.file}", f"{overview.laid_over(runs[0].family)} (PNG, SVG, PDF): {into}/"])
 
@@ -208,7 +203,7 @@ def reproduced(
     console = terminal()
     say(console, filter(None, (reproduction.summary(found), reproduction.caveat(was, now))))
     rows = tuple((own.claim, own.original, own.replay, own.verdict) for own in found)
-    show(tables.Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
+    show(Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
 
 
 @app.command(name="gate")
@@ -260,7 +255,7 @@ def power_command(
     Markdown, as docs/statistics.md has it; takes about a minute a cell.
     """
     for run in map(_open, bundles):
-        print(tables.markdown(power.table(run, draws)))
+        print(markdown(power.table(run, draws)))
 
 
 @app.command(name="calibrate")
@@ -272,7 +267,7 @@ def calibrate_command(
     Takes some minutes and prints the tables kept in docs/statistics.md, in Markdown.
     """
     for grid in calibrate.tables(splits):
-        print(tables.markdown(grid))
+        print(markdown(grid))
 
 
 def main() -> None:

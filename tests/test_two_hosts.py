@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from analysis import reproduction
-from analysis.bundle import read
-from analysis.verify import verify
+from analysis.judging import reproduction
+from analysis.reading.bundle import read
+from analysis.showing.verify import verify
 from experiments import differences, engine, host
 from experiments.replay import Recorded
 

@@ -13,9 +13,11 @@ import pytest
 import synthetic
 from synthetic import CellSpec, Spec
 
-from analysis import answer, headline, screen, statistics
-from analysis.bundle import read
-from analysis.tables import Grid
+from analysis.judging import answer, headline
+from analysis.judging.grid import Grid
+from analysis.reading.bundle import read
+from analysis.showing import screen
+from analysis.statistics import per_cell
 from schema.text import Terminal
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +49,7 @@ def test_the_sentence_comes_first_and_no_line_of_a_pipe_is_longer_than_120(tmp_p
     folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=5, proofs=False))
     lines = run("summarise", folder).stdout.splitlines()
     found = read(folder)
-    sentence = answer.of(found, statistics.summarise(found)).sentence
+    sentence = answer.of(found, per_cell.summarise(found)).sentence
     assert " ".join(" ".join(lines).split()).startswith(f"{headline.of(found).text} {sentence}")
     assert max(map(len, lines)) <= 120
     assert not any("\x1b" in line for line in lines)
@@ -56,14 +58,14 @@ def test_the_sentence_comes_first_and_no_line_of_a_pipe_is_longer_than_120(tmp_p
 def test_many_arms_of_which_nothing_can_be_told_are_counted_not_listed(tmp_path: Path) -> None:
     cells = tuple(CellSpec(scenario="2", arm=f"arm {number}", contention="cpu") for number in range(7))
     found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
-    sentence = answer.of(found, statistics.summarise(found)).sentence
+    sentence = answer.of(found, per_cell.summarise(found)).sentence
     assert sentence.startswith("Cannot tell whether any of 6 other arms differs from arm 0 in p99 of O")
 
 
 def test_the_reason_why_nothing_can_be_told_is_said_where_it_is_that_of_every_arm(tmp_path: Path) -> None:
     cells = tuple(CellSpec(scenario="2", arm=arm, contention="cpu") for arm in ("none", "fifo", "nice"))
     found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
-    effects = answer.of(found, statistics.summarise(found)).effects
+    effects = answer.of(found, per_cell.summarise(found)).effects
     one, other = (replace(e, claims=(replace(e.headline, why=why),)) for e, why in zip(effects, "ab", strict=True))
     assert "(a)" not in answer._open([one, other], alone=True)
     assert "(a)" in answer._open([one, one], alone=True)
@@ -72,7 +74,7 @@ def test_the_reason_why_nothing_can_be_told_is_said_where_it_is_that_of_every_ar
 def test_a_value_that_begins_a_sentence_is_written_as_one_types_it(tmp_path: Path) -> None:
     cells = (CellSpec(scenario="2", arm="none"), CellSpec(scenario="2", arm="clock:step:180s"))
     found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
-    (effect,) = answer.of(found, statistics.summarise(found)).effects
+    (effect,) = answer.of(found, per_cell.summarise(found)).effects
     assert answer._told(effect).startswith("clock:step:180s: ")
 
 
@@ -85,7 +87,7 @@ def test_a_sentence_about_several_intervals_names_no_arm_of_one_of_them_as_what_
         for interval_ms in (20, 50)
     )
     found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
-    sentence = answer.of(found, statistics.summarise(found)).sentence
+    sentence = answer.of(found, per_cell.summarise(found)).sentence
     assert sentence.startswith(
         "Cannot tell whether any of 2 cells differs from the one it is compared with in p99 of O"
     )

@@ -10,9 +10,10 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 from test_analysis_cli import run
 
-from analysis import assertions, statistics
-from analysis.bundle import BundleError, read
-from analysis.checks import FAIL, PASS, UNKNOWN, Outcome
+from analysis.judging import assertions
+from analysis.judging.checks import FAIL, PASS, UNKNOWN, Outcome
+from analysis.reading.bundle import BundleError, read
+from analysis.statistics import per_cell
 
 
 def written(folder: Path, *asserted: str, cells: tuple[CellSpec, ...] = (CellSpec(),), **values: Any) -> Path:
@@ -24,13 +25,13 @@ def written(folder: Path, *asserted: str, cells: tuple[CellSpec, ...] = (CellSpe
 
 def judged(folder: Path) -> Outcome:
     bundle = read(folder)
-    outcome = assertions.judge(bundle, statistics.summarise(bundle))
+    outcome = assertions.judge(bundle, per_cell.summarise(bundle))
     assert outcome is not None
     return outcome
 
 
 def test_a_limit_is_met_missed_or_unclear_by_the_whole_interval(tmp_path: Path) -> None:
-    median = statistics.summarise(read(written(tmp_path / "a")))[0].estimates["T"]["p50"]
+    median = per_cell.summarise(read(written(tmp_path / "a")))[0].estimates["T"]["p50"]
     assert median.low_us is not None
     assert median.high_us is not None
     for limit_us, verdict in [

@@ -11,8 +11,10 @@ import pytest
 import synthetic
 from synthetic import Spec
 
-from analysis import derived, integrity, statistics, summary
-from analysis.bundle import BundleError, read
+from analysis.reading import integrity
+from analysis.reading.bundle import BundleError, read
+from analysis.showing import derived, summary
+from analysis.statistics import per_cell
 
 
 def edit(folder: Path, **changes: object) -> None:
@@ -39,7 +41,7 @@ def test_a_run_killed_before_its_first_repetition_is_readable(bundle: Path) -> N
     (bundle / "samples.parquet").unlink()
     edit(bundle, status="partial", repetitions=[], reason=None)
     assert list(integrity.findings(read(bundle))) == []
-    assert statistics.summarise(read(bundle)) == ()
+    assert per_cell.summarise(read(bundle)) == ()
 
 
 def test_a_kill_between_samples_and_bundle_json_leaves_the_listed_repetitions(bundle: Path) -> None:
@@ -47,11 +49,11 @@ def test_a_kill_between_samples_and_bundle_json_leaves_the_listed_repetitions(bu
     edit(bundle, status="partial", repetitions=repetitions[:2])
     run = read(bundle)
     assert list(integrity.findings(run)) == []
-    assert statistics.summarise(run)[0].counts.offered == 40
+    assert per_cell.summarise(run)[0].counts.offered == 40
 
 
 def test_a_run_killed_in_its_middle_is_read_from_its_parts(bundle: Path) -> None:
-    whole = statistics.summarise(read(bundle))
+    whole = per_cell.summarise(read(bundle))
     document = json.loads((bundle / "bundle.json").read_text())
     (bundle / ".parts").mkdir()
     rows = pl.read_parquet(bundle / "samples.parquet")
@@ -63,7 +65,7 @@ def test_a_run_killed_in_its_middle_is_read_from_its_parts(bundle: Path) -> None
     edit(bundle, status="partial", reason="not ended", ended_utc=None, repetitions=[])
     run = read(bundle)
     assert list(integrity.findings(run)) == []
-    assert statistics.summarise(run)[0].estimates == whole[0].estimates
+    assert per_cell.summarise(run)[0].estimates == whole[0].estimates
 
 
 def test_a_torn_part_is_one_line(bundle: Path) -> None:
@@ -81,7 +83,7 @@ def test_a_refused_bundle_is_readable(tmp_path: Path) -> None:
             entry |= {"counted": False, "validity": "refused", "reasons": ["priority: fifo:90 requested, other:0 read"]}
 
     folder = synthetic.write(tmp_path / "b", Spec(status="refused", repetitions=2, messages=5, edit=refuse))
-    assert statistics.summarise(read(folder)) == ()
+    assert per_cell.summarise(read(folder)) == ()
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_a_bundle_from_before_there_were_families_gives_the_same(scenario_1: Pat
     (older / "bundle.json").write_text(json.dumps(document))
     now, then = read(scenario_1), read(older)
     assert then.family == now.family
-    of_now, of_then = (summary.render(statistics.summarise(run), run.axes) for run in (now, then))
+    of_now, of_then = (summary.render(per_cell.summarise(run), run.axes) for run in (now, then))
     assert of_then == of_now
     assert of_now.startswith("scenario,interval_ms,qos,metric,statistic,value_us,count")
 
@@ -214,6 +216,6 @@ def test_no_value_anywhere_in_bundle_json_makes_it_unreadable_without_a_line(tmp
         try:
             run = read(bundle)
             integrity.check(run)
-            derived.table(run, statistics.summarise(run))
+            derived.table(run, per_cell.summarise(run))
         except BundleError as error:
             line_of(error)

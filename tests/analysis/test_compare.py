@@ -9,10 +9,10 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 from test_analysis_cli import run
 
-from analysis import compare, verdicts
-from analysis.bundle import BundleError, read
-from analysis.compare import FASTER, SAME, SLOWER, UNKNOWN
-from analysis.selection import Selection, pair, select
+from analysis.judging import compare, verdicts
+from analysis.judging.compare import FASTER, SAME, SLOWER, UNKNOWN
+from analysis.reading.bundle import BundleError, read
+from analysis.reading.selection import Selection, pair, select
 
 CALM = Latency(between_us=20)
 

@@ -19,9 +19,13 @@ from damage import Edit, FileDamage
 from hypothesis import HealthCheck, given, settings
 from synthetic import CellSpec, Spec
 
-from analysis import answer, cli, compare, derived, integrity, report, reproduction, statistics
-from analysis.bundle import BundleError, read
-from analysis.selection import select
+from analysis import cli
+from analysis.judging import answer, compare, reproduction
+from analysis.reading import integrity
+from analysis.reading.bundle import BundleError, read
+from analysis.reading.selection import select
+from analysis.showing import derived, report
+from analysis.statistics import per_cell
 from experiments import differences
 from experiments.errors import BadInputError
 from experiments.replay import Recorded
@@ -67,7 +71,7 @@ def use(folder: Path) -> None:
     """Everything that analysis makes of a bundle, but for the slow figures."""
     run = read(folder)
     integrity.check(run)
-    summaries = statistics.summarise(run)
+    summaries = per_cell.summarise(run)
     for text in (derived.table(run, summaries), report.render(run, summaries, answer.of(run, summaries))):
         assert "\x1b" not in text
         assert "\x00" not in text

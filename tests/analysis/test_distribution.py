@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import bootstrap, statistics
-from analysis.distribution import Distribution
+from analysis.statistics import bootstrap, per_cell
+from analysis.statistics.distribution import Distribution
 
 Samples = list[list[int]]
 
@@ -63,17 +63,17 @@ def test_the_share_at_or_below_rises_to_one(samples: Samples) -> None:
 
 @given(REPETITIONS)
 def test_estimates_are_in_order_and_inside_the_range(samples: Samples) -> None:
-    estimates = statistics.estimate(distribution_of(samples), (1, 0))
+    estimates = per_cell.estimate(distribution_of(samples), (1, 0))
     low, high = estimates["min"].value_us, estimates["max"].value_us
-    percentiles = [estimates[name].value_us for name in statistics.PERCENTILES if name in estimates]
+    percentiles = [estimates[name].value_us for name in per_cell.PERCENTILES if name in estimates]
     assert percentiles == sorted(percentiles)
     assert all(low <= value <= high for value in [*percentiles, estimates["avg"].value_us])
 
 
 @given(REPETITIONS.filter(lambda samples: len(samples) >= bootstrap.MINIMUM_REPETITIONS))
 def test_an_interval_holds_its_estimate_and_no_negative_latency(samples: Samples) -> None:
-    estimates = statistics.estimate(distribution_of(samples), (1, 0))
-    for estimate in (estimates["avg"], *(estimates[name] for name in statistics.PERCENTILES if name in estimates)):
+    estimates = per_cell.estimate(distribution_of(samples), (1, 0))
+    for estimate in (estimates["avg"], *(estimates[name] for name in per_cell.PERCENTILES if name in estimates)):
         assert estimate.low_us is not None
         assert estimate.high_us is not None
         assert 0 <= estimate.low_us <= estimate.value_us * (1 + 1e-9)
@@ -81,7 +81,7 @@ def test_an_interval_holds_its_estimate_and_no_negative_latency(samples: Samples
 
 
 def test_two_repetitions_have_no_interval() -> None:
-    assert statistics.estimate(distribution_of([[1, 2, 3], [2, 3, 4]]), (1, 0))["avg"].low_us is None
+    assert per_cell.estimate(distribution_of([[1, 2, 3], [2, 3, 4]]), (1, 0))["avg"].low_us is None
 
 
 def test_a_resample_draws_as_many_repetitions_as_there_are_and_the_same_ones_again() -> None:
@@ -93,5 +93,5 @@ def test_a_resample_draws_as_many_repetitions_as_there_are_and_the_same_ones_aga
 
 
 def test_percentiles_need_as_many_samples_as_wilks_says() -> None:
-    assert [statistics.supported(0.99, n) for n in (298, 299)] == [False, True]
-    assert [statistics.supported(0.999, n) for n in (2994, 2995)] == [False, True]
+    assert [per_cell.supported(0.99, n) for n in (298, 299)] == [False, True]
+    assert [per_cell.supported(0.999, n) for n in (2994, 2995)] == [False, True]

@@ -3,6 +3,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,34 +15,17 @@ import pytest
 import synthetic
 from synthetic import ECHO, SERVER, CellSpec, Latency, Spec
 
-from analysis import (
-    answer,
-    assertions,
-    compare,
-    conditions,
-    derived,
-    figures,
-    gate,
-    headline,
-    integrity,
-    labels,
-    overview,
-    path,
-    power,
-    recovery,
-    reproduction,
-    statistics,
-    summary,
-    tables,
-    timeline,
-    warnings,
-)
-from analysis.bundle import Bundle, BundleError, read
-from analysis.checks import FAIL, PASS
-from analysis.compare import SLOWER, UNKNOWN
-from analysis.quantity import Quantity
-from analysis.selection import Selection, select
-from analysis.verify import verify
+from analysis.judging import answer, assertions, compare, gate, headline, power, reproduction, warnings
+from analysis.judging.checks import FAIL, PASS
+from analysis.judging.compare import SLOWER, UNKNOWN
+from analysis.reading import integrity, labels
+from analysis.reading.bundle import Bundle, BundleError, read
+from analysis.reading.selection import Selection, select
+from analysis.showing import conditions, derived, figures, overview, summary, tables, timeline
+from analysis.showing.control import path
+from analysis.showing.verify import verify
+from analysis.statistics import per_cell, recovery
+from analysis.statistics.quantity import Quantity
 
 
 def cell(size: int, interval_ms: int = 20, **fields: Any) -> CellSpec:
@@ -49,6 +34,7 @@ def cell(size: int, interval_ms: int = 20, **fields: Any) -> CellSpec:
     )
 
 
+ROOT = Path(__file__).parents[2]
 SMALL, LARGE = cell(64), cell(4096, latency=Latency(shift_us=800))
 ARMS = (
     cell(64, arm="none"), cell(64, arm="nagle", latency=Latency(shift_us=900)),
@@ -92,7 +78,7 @@ def test_axes_metrics_and_what_is_derived_from_the_first_are_read(tmp_path: Path
     assert [own.values for own in bundle.cells] == [(20, 64), (20, 4096)]
     assert bundle.cells[1].label == "scenario 1, 20 ms, 4096 bytes"
     assert bundle.family.latencies == ("RTT", "RTT_intended")
-    found = statistics.summarise(bundle)[0]
+    found = per_cell.summarise(bundle)[0]
     assert list(found.estimates) == ["RTT", "RTT_intended"]
     rows = pl.read_parquet(bundle.folder / "samples.parquet").filter(~pl.col("warmup"), pl.col("size_bytes") == 64)
     assert found.estimates["RTT"]["avg"].value_us == pytest.approx(rows["rtt_us"].mean())
@@ -105,7 +91,7 @@ def test_a_name_on_an_axis_and_a_share_of_the_round_trip_are_read(tmp_path: Path
     assert list(integrity.findings(bundle)) == []
     assert bundle.family.remainder == "Way"
     assert [own.values for own in bundle.cells] == [("tcp",), ("quic v1",)]
-    found = statistics.summarise(bundle)[1]
+    found = per_cell.summarise(bundle)[1]
     assert list(found.estimates) == ["Whole", "Work", "Way", "Whole_intended"]
     answered = {metric: own.offered for metric, own in found.distributions.items()}
     assert answered == {"Whole": 300, "Work": 290, "Way": 300, "Whole_intended": 300}
@@ -114,7 +100,7 @@ def test_a_name_on_an_axis_and_a_share_of_the_round_trip_are_read(tmp_path: Path
 
 def test_everything_is_derived_and_verifies(tmp_path: Path) -> None:
     bundle = read(echo(tmp_path / "e", *ARMS, resources=True))
-    written = derived.write(bundle, statistics.summarise(bundle), bundle.folder)
+    written = derived.write(bundle, per_cell.summarise(bundle), bundle.folder)
     assert not written.left_out
     report = verify(bundle.folder)
     assert report.findings == ()
@@ -148,7 +134,7 @@ def test_a_metrics_column_must_be_there(tmp_path: Path) -> None:
 
 def test_the_summary_and_the_tables_have_the_axes_and_the_metrics(tmp_path: Path) -> None:
     bundle = read(echo(tmp_path / "e", SMALL, LARGE))
-    summaries = statistics.summarise(bundle)
+    summaries = per_cell.summarise(bundle)
     header, first, *_ = summary.render(summaries, bundle.axes).splitlines()
     columns = "scenario,interval_ms,size_bytes,metric,statistic,value_us,count,confidence_low,confidence_high"
     assert header == columns
@@ -165,7 +151,7 @@ def test_labels_and_conditions_say_the_axes_in_their_own_words(tmp_path: Path) -
     assert conditions.of_cells(cells)[:2] == ["contention none", "size 64 bytes | 4096 bytes"]
     transports = read(server(tmp_path / "s", "tcp", "quic v1")).cells
     assert labels.of_cells(transports)[1] == "undisturbed, over quic v1"
-    (plot, *_) = figures.of_bundle(run := read(tmp_path / "s"), statistics.summarise(run))
+    (plot, *_) = figures.of_bundle(run := read(tmp_path / "s"), per_cell.summarise(run))
     assert (plot.title, plot.metric.title) == ("Scenario 1", "Whole: from request to answer")
 
 
@@ -179,7 +165,7 @@ def test_cells_are_selected_and_paired_by_the_axes(tmp_path: Path) -> None:
 
 def test_arms_are_compared_and_the_answer_is_told_in_the_familys_words(tmp_path: Path) -> None:
     bundle = read(echo(tmp_path / "e", *ARMS, repetitions=10))
-    found = answer.of(bundle, statistics.summarise(bundle))
+    found = answer.of(bundle, per_cell.summarise(bundle))
     assert [str(quantity) for quantity in found.question.headlines] == ["RTT.p50", "RTT.p99"]
     assert {claim.metric for claim in found.claims} == {"RTT", "missed", "lost"}
     assert [effect.headline.verdict for effect in found.effects] == [SLOWER, SLOWER]
@@ -212,7 +198,7 @@ def test_of_an_answered_only_metric_losses_make_every_statistic_one_that_they_ma
     }  # fmt: skip
     silent = CellSpec(places={"transport": "tcp"}, silent=(1, 2, 3))
     bundle = read(synthetic.write(tmp_path / "silent", Spec("s", (silent,), repetitions=3, family=SERVER)))
-    (found,) = statistics.summarise(bundle)
+    (found,) = per_cell.summarise(bundle)
     assert found.interval(Quantity("Work", "p50")) is None
     cut = found.interval(Quantity("Way", "p50"))
     assert cut is not None
@@ -222,7 +208,7 @@ def test_of_an_answered_only_metric_losses_make_every_statistic_one_that_they_ma
 def test_assertions_and_headlines_name_the_bundles_metrics_only(tmp_path: Path) -> None:
     asserted = asking(["RTT.p90", "missed"], ["RTT.p50<100ms", "RTT_intended.avg<100ms", "misses<50%"])
     bundle = read(echo(tmp_path / "e", SMALL, edit=asserted))
-    outcome = assertions.judge(bundle, statistics.summarise(bundle))
+    outcome = assertions.judge(bundle, per_cell.summarise(bundle))
     assert outcome is not None
     assert outcome.verdict == PASS
     assert [str(quantity) for quantity in headline.of(bundle).headlines] == ["RTT.p90", "missed.share_percent"]
@@ -236,7 +222,7 @@ def test_assertions_and_headlines_name_the_bundles_metrics_only(tmp_path: Path) 
 def test_no_default_of_the_control_loop_reaches_another_family(tmp_path: Path) -> None:
     contended = read(echo(tmp_path / "e", replace(SMALL, contention="cpu"), name="study-qos"))
     assert [str(quantity) for quantity in headline.of(contended).headlines] == ["RTT.p50", "RTT.p99"]
-    assert not tables.faults(statistics.summarise(contended))
+    assert not tables.faults(per_cell.summarise(contended))
     with pytest.raises(BundleError, match="of the family echo; the path is the control loop's"):
         path.read(contended)
 
@@ -253,7 +239,7 @@ def test_recoveries_timelines_and_warnings_go_by_the_round_trip(tmp_path: Path) 
         tmp_path / "e", cell(64, fault="server:kill", outage_ms=200), messages=150, resources=True, repetitions=3
     )
     bundle = read(folder)
-    summaries = statistics.summarise(bundle)
+    summaries = per_cell.summarise(bundle)
     header, row, *_ = recovery.render(recovery.of(bundle)).splitlines()
     assert header == "order,arm,interval_ms,size_bytes,repetition,fault,recovery_us,watched_us,lost,late,duplicate"
     assert row.startswith("0,,20,64,1,server:kill,")
@@ -264,14 +250,14 @@ def test_recoveries_timelines_and_warnings_go_by_the_round_trip(tmp_path: Path) 
     )
     assert derived.write(bundle, summaries, bundle.folder).found.sentence
     late = read(echo(tmp_path / "late", cell(64, lateness_us=4000)))
-    told = " ".join(caution.line for caution in warnings.of(late, statistics.summarise(late)))
+    told = " ".join(caution.line for caution in warnings.of(late, per_cell.summarise(late)))
     assert "p99 of RTT from the intended time exceeds RTT's" in told
     assert "Read RTT_intended; give" in told
 
 
 def test_runs_of_one_family_are_laid_over_each_other_and_put_on_one_page(tmp_path: Path) -> None:
     runs = [read(echo(tmp_path / name, replace(SMALL, scenario=name), name=name)) for name in ("a", "b")]
-    read_ = [(run, statistics.summarise(run)) for run in runs]
+    read_ = [(run, per_cell.summarise(run)) for run in runs]
     assert [plot.name for plot in figures.overlays(read_)] == ["cdf-a-b-20ms-64bytes-RTT"]
     page = overview.write(read_, tmp_path / "into").file.read_text()
     assert "a cycle every 20 ms, 64 bytes" in page
@@ -280,14 +266,12 @@ def test_runs_of_one_family_are_laid_over_each_other_and_put_on_one_page(tmp_pat
 
 @pytest.mark.parametrize("other", ["family", "axes", "metrics"])
 def test_what_is_about_different_things_is_refused_in_one_line(tmp_path: Path, other: str) -> None:
-    changed = (
-        ECHO
-        | {
-            "family": {"family": "ohce"},
-            "axes": {"axes": [*ECHO["axes"], {"name": "qos", "words": "QoS {}", "short": "QoS {}"}]},
-            "metrics": {"metrics": [ECHO["metrics"][0] | {"name": "Round"}]},
-        }[other]
-    )
+    changes: dict[str, Facts] = {
+        "family": {"family": "ohce"},
+        "axes": {"axes": [*ECHO["axes"], {"name": "qos", "words": "QoS {}", "short": "QoS {}"}]},
+        "metrics": {"metrics": [ECHO["metrics"][0] | {"name": "Round"}]},
+    }
+    changed = ECHO | changes[other]
     a, b = read(echo(tmp_path / "a", SMALL)), read(echo(tmp_path / "b", SMALL, family=changed))
     told = {
         "family": "different families: echo → ohce",
@@ -345,11 +329,27 @@ def test_a_figures_name_is_safe_and_short_whatever_the_axis_says(tmp_path: Path)
     wild = SERVER | {"axes": [SERVER["axes"][0] | {"short": "../../" + 300 * "x" + " {}/ $(rm)"}]}
     cells = tuple(CellSpec(arm=arm, places={"transport": "tcp"}) for arm in ("a", "b"))
     bundle = read(synthetic.write(tmp_path / "s", Spec("s", cells, messages=5, family=wild)))
-    for plot in figures.of_bundle(bundle, statistics.summarise(bundle)):
+    for plot in figures.of_bundle(bundle, per_cell.summarise(bundle)):
         assert len(plot.name) < 160
         assert plot.name.replace("-", "").replace("_", "").isalnum()
 
 
 def test_a_bundle_that_calls_itself_the_control_loops_without_its_metrics_is_read_like_any(tmp_path: Path) -> None:
     bundle = read(echo(tmp_path / "e", SMALL, family=ECHO | {"family": "control"}))
-    assert derived.write(bundle, statistics.summarise(bundle), bundle.folder).found.question.metric == "RTT"
+    assert derived.write(bundle, per_cell.summarise(bundle), bundle.folder).found.question.metric == "RTT"
+
+
+def test_the_commands_take_any_family_and_refuse_to_compare_two(tmp_path: Path) -> None:
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "analysis", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+    a, b = echo(tmp_path / "a", SMALL, LARGE), server(tmp_path / "b", "tcp")
+    done = run("summarise", a)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4096 bytes" in done.stdout
+    for command in ("compare", "reproduced", "overview", "overlay"):
+        refused = run(command, a, b, *(["--into", tmp_path / "into"] if command.startswith("over") else []))
+        assert refused.returncode == 2
+        (line,) = refused.stderr.splitlines()
+        assert line.endswith("are not comparable: different families: echo → server")

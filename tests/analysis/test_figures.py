@@ -12,15 +12,17 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import CellSpec, Latency, Spec
 
-from analysis import answer, answer_figures, derived, figures, forest, statistics
-from analysis.bundle import read
-from analysis.distribution import Distribution
-from analysis.quantity import percentage
+from analysis.judging import answer
+from analysis.reading.bundle import read
+from analysis.showing import answer_figures, derived, figures, forest
+from analysis.statistics import per_cell
+from analysis.statistics.distribution import Distribution
+from analysis.statistics.quantity import percentage
 
 
 def plots_of(folder: Path) -> dict[str, figures.Plot]:
     run = read(folder)
-    return {plot.name: plot for plot in figures.of_bundle(run, statistics.summarise(run))}
+    return {plot.name: plot for plot in figures.of_bundle(run, per_cell.summarise(run))}
 
 
 def test_a_figure_a_metric_with_a_line_an_interval(scenario_1: Path) -> None:
@@ -103,7 +105,7 @@ def test_nothing_of_the_footer_is_cut_off(tmp_path: Path) -> None:
 def test_the_first_screen_is_drawn_for_papers_too(tmp_path: Path) -> None:
     cells = (CellSpec(scenario="2", arm="none", contention="cpu"), CellSpec(scenario="2", arm="fifo", contention="cpu"))
     run = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=5)))
-    summaries = statistics.summarise(run)
+    summaries = per_cell.summarise(run)
     for name in ("once", "again"):
         answer_figures.save(run, summaries, answer.of(run, summaries), tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "once").iterdir())
@@ -127,7 +129,7 @@ def test_a_forest_of_too_many_arms_keeps_what_is_sure_and_the_order_of_the_answe
         synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=12, messages=100, data_seed=4))
     )
     monkeypatch.setattr(forest, "ROWS", 2)
-    found = answer.of(run, statistics.summarise(run))
+    found = answer.of(run, per_cell.summarise(run))
     titles = {panel.title.split(",")[0]: panel for panel in forest.panels(found)}
     panel = titles["median of T"]
     assert [(row.label, row.kind) for row in panel.rows] == [("fast", "better"), ("slow", "worse")]
@@ -153,7 +155,7 @@ def test_scenarios_are_laid_over_each_other_as_in_the_thesis(tmp_path: Path) -> 
         cells = (CellSpec(scenario=scenario, interval_ms=20), CellSpec(scenario=scenario, interval_ms=10))
         spec = Spec(name=f"scenario-{scenario}", cells=cells, repetitions=3, messages=10)
         run = read(synthetic.write(tmp_path / scenario, spec))
-        runs.append((run, statistics.summarise(run)))
+        runs.append((run, per_cell.summarise(run)))
     names = [plot.name for plot in figures.overlays(runs)]
     assert [name for name in names if "20ms" in name] == [
         *(f"cdf-0-1-20ms-qos0-{metric}" for metric in "TRO"),
@@ -165,7 +167,7 @@ def test_what_the_figures_leave_out_is_said(tmp_path: Path) -> None:
     many = tuple(CellSpec(interval_ms=20 + index) for index in range(20))
     folder = synthetic.write(tmp_path / "many", Spec(cells=many, repetitions=3, messages=10))
     run = read(folder)
-    assert "figures are drawn: T only" in derived.write(run, statistics.summarise(run), folder).left_out
+    assert "figures are drawn: T only" in derived.write(run, per_cell.summarise(run), folder).left_out
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis import bootstrap, checks, conclusion, cycles, gate, inference, medians, shares
-from analysis.conclusion import FASTER, FEWER, LOST, MORE, SAME, SLOWER, UNKNOWN, Claim
-from analysis.cycles import MISSING, Cycles
-from analysis.family import Family, Metric
-from analysis.inference import Sides
-from analysis.measures import Limits, Measure
-from analysis.quantity import Quantity
+from analysis.judging import checks, conclusion, gate, inference
+from analysis.judging.conclusion import FASTER, FEWER, LOST, MORE, SAME, SLOWER, UNKNOWN, Claim
+from analysis.judging.inference import Sides
+from analysis.judging.measures import Limits, Measure
+from analysis.reading.family import Family, Metric
+from analysis.statistics import bootstrap, cycles, medians, shares
+from analysis.statistics.cycles import MISSING, Cycles
+from analysis.statistics.quantity import Quantity
 
 P99, P50, AVG = Quantity("O", "p99"), Quantity("T", "p50"), Quantity("T", "avg")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import files
+from analysis.reading import files
 
 
 def test_no_room_is_said_with_the_file_and_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 from test_analysis_cli import run
 
-from analysis import compare, gate
-from analysis.bundle import read
-from analysis.checks import FAIL, PASS, UNKNOWN, Check, Outcome, as_junit
-from analysis.compare import Claim
-from analysis.selection import select
+from analysis.judging import compare, gate
+from analysis.judging.checks import FAIL, PASS, UNKNOWN, Check, Outcome, as_junit
+from analysis.judging.compare import Claim
+from analysis.reading.bundle import read
+from analysis.reading.selection import select
 from schema.looks import looks
 
 STEADY = Latency(between_us=20)

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 import synthetic
-from synthetic import CellSpec, Spec
+from synthetic import CONTROL, CellSpec, Spec
 from test_analysis_cli import files, run
 
 MARKUP = "<!--<script>alert(1)</script><b>&amp;"
 MATHS = "$\\\\frac{1}{$"
+FAMILY = CONTROL | {
+    "axes": [CONTROL["axes"][0] | {"words": MARKUP + " {}", "short": "a|b[bold red] {}"}, *CONTROL["axes"][1:]],
+    "metrics": [CONTROL["metrics"][0] | {"words": MARKUP + MATHS}, *CONTROL["metrics"][1:]],
+}
 ESCAPES = "\x1b]0;owned\x07\x1b[31m\u202e\u2028two\nlines"
 
 
@@ -18,7 +22,14 @@ ESCAPES = "\x1b]0;owned\x07\x1b[31m\u202e\u2028two\nlines"
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cells = (CellSpec(arm=MARKUP), CellSpec(arm=MATHS), CellSpec(arm="a|b"), CellSpec(arm="[bold red]x[/nothing]"))
     spec = Spec(
-        cells=cells, repetitions=3, messages=8, warmup=1, notice=ESCAPES, host={"kernel": MARKUP}, resources=True
+        cells=cells,
+        repetitions=3,
+        messages=8,
+        warmup=1,
+        notice=ESCAPES,
+        host={"kernel": MARKUP},
+        resources=True,
+        family=FAMILY,
     )
     folder = synthetic.write(tmp_path_factory.mktemp("hostile") / "bundle", spec)
     done = run("summarise", folder)

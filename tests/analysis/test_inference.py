@@ -4,9 +4,10 @@
 import numpy as np
 import pytest
 
-from analysis import calibrate, inference
-from analysis.calibrate import HOSTS, Noise
-from analysis.inference import Sides
+from analysis.judging import inference
+from analysis.judging.control import calibrate
+from analysis.judging.control.calibrate import HOSTS, Noise
+from analysis.judging.inference import Sides
 
 QUIET, ASTRAY, CONTENDED = HOSTS
 

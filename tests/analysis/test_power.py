@@ -8,11 +8,12 @@ import pytest
 import synthetic
 from synthetic import CellSpec, Latency, Spec
 
-from analysis import cycles, power
-from analysis.bundle import BundleError, read
-from analysis.cycles import MISSING
-from analysis.headline import CONTENTION
-from analysis.power import Planted, Source
+from analysis.judging import power
+from analysis.judging.headline import CONTENTION
+from analysis.judging.power import Planted, Source
+from analysis.reading.bundle import BundleError, read
+from analysis.statistics import cycles
+from analysis.statistics.cycles import MISSING
 
 
 def source(folder: Path, cell: CellSpec) -> Source:

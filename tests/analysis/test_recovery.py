@@ -16,26 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import CellSpec, Spec, write
 
-from analysis import (
-    answer,
-    derived,
-    distribution,
-    forest,
-    inference,
-    measures,
-    recovery,
-    recovery_figure,
-    recovery_table,
-    report,
-    statistics,
-    summary,
-    tables,
-    verify,
-)
-from analysis.bundle import Bundle, Cell, Fault, read
-from analysis.cycles import MISSING
-from analysis.quantity import Quantity
-from analysis.recovery import UNBROKEN, Cycles
+from analysis.judging import answer, inference, measures
+from analysis.judging.grid import compact
+from analysis.reading.bundle import Bundle, Cell, Fault, read
+from analysis.showing import derived, forest, recovery_figure, recovery_table, report, summary, verify
+from analysis.statistics import distribution, per_cell, recovery
+from analysis.statistics.cycles import MISSING
+from analysis.statistics.quantity import Quantity
+from analysis.statistics.recovery import UNBROKEN, Cycles
 
 KILLED = CellSpec(arm="broker:kill", fault="broker:kill", outage_ms=400)
 FAULT = Fault("broker:kill", 1_000_000_000, 1_005_000_000, 1_400_000_000, ("broker ended: exit status 137",))
@@ -164,7 +152,7 @@ def test_a_fault_without_its_proof_is_none(tmp_path: Path) -> None:
 
 def test_summary_table_csv_and_figure_say_the_same_and_can_be_made_again(tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, KILLED, CellSpec(arm="none"), replace(KILLED, arm="long", outage_ms=700))
-    summaries = statistics.summarise(bundle)
+    summaries = per_cell.summarise(bundle)
     derived.write(bundle, summaries, bundle.folder)
     rows = list(csv.DictReader(io.StringIO((bundle.folder / "summary.csv").read_text())))
     medians = {row["arm"]: float(row["value_us"]) for row in rows if row["metric"] == "recovery"}
@@ -182,7 +170,7 @@ def test_summary_table_csv_and_figure_say_the_same_and_can_be_made_again(tmp_pat
 
 def test_the_page_shows_what_each_fault_cost(tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, KILLED, replace(KILLED, arm="long", outage_ms=60_000), repetitions=3)
-    summaries = statistics.summarise(bundle)
+    summaries = per_cell.summarise(bundle)
     page = report.render(bundle, summaries, answer.of(bundle, summaries))
     assert 'href="#recovery"' in page
     assert answer.of(bundle, summaries).sentence.startswith("broker:kill: answers again after 40")
@@ -200,12 +188,12 @@ def test_cells_with_the_same_fault_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_run_without_faults_has_no_trace_of_them(tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, CellSpec())
-    derived.write(bundle, statistics.summarise(bundle), bundle.folder)
+    derived.write(bundle, per_cell.summarise(bundle), bundle.folder)
     assert not (bundle.folder / "recovery.csv").exists()
     assert not list((bundle.folder / "figures").glob("recovery.*"))
     assert "recovery" not in (bundle.folder / "summary.csv").read_text()
     assert 'id="recovery"' not in (bundle.folder / "report.html").read_text()
-    assert tables.compact(recovery_table.table(())).rows == ()
+    assert compact(recovery_table.table(())).rows == ()
 
 
 def test_each_panel_shows_every_cycle_of_its_cell(tmp_path: Path) -> None:
@@ -223,7 +211,7 @@ def test_cells_are_told_apart_by_what_broke(tmp_path: Path) -> None:
     cells: tuple[Cell, ...] = bundle.cells
     assert [cell.fault for cell in cells] == ["broker:kill", "broker:freeze:1s"]
     assert " · ".join(derived.conditions_of(bundle)).count("fault broker:kill | broker:freeze:1s") == 1
-    assert summary.render(statistics.summarise(bundle), bundle.axes).count("recovery,p50") == 2
+    assert summary.render(per_cell.summarise(bundle), bundle.axes).count("recovery,p50") == 2
 
 
 def by_planned(*headline: str) -> Callable[[dict[str, Any]], None]:
@@ -239,7 +227,7 @@ def compared(tmp_path: Path, *cells: CellSpec, repetitions: int = 8) -> answer.A
     edit = by_planned("recovery.p50", "missed.share_percent")
     spec = Spec(name="study-faults", cells=cells, repetitions=repetitions, edit=edit, proofs=False)
     bundle = read(write(tmp_path / "bundle", spec))
-    return answer.of(bundle, statistics.summarise(bundle))
+    return answer.of(bundle, per_cell.summarise(bundle))
 
 
 def test_a_longer_recovery_is_a_verdict_on_the_headline(tmp_path: Path) -> None:
@@ -280,7 +268,7 @@ def test_recovery_has_its_place_on_the_first_screen(tmp_path: Path) -> None:
     edit = by_planned("recovery.p50")
     cells = (KILLED, replace(KILLED, arm="never", outage_ms=60_000))
     bundle = read(write(tmp_path / "bundle", Spec(cells=cells, repetitions=8, edit=edit)))
-    summaries = statistics.summarise(bundle)
+    summaries = per_cell.summarise(bundle)
     page = report.render(bundle, summaries, answer.of(bundle, summaries))
     first, _ = page.split('id="recovery"', 1)
     assert "median recovery time, against broker:kill" in first

@@ -19,8 +19,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from synthetic import CellSpec, Latency, Spec
 
-from analysis import answer, derived, report, statistics
-from analysis.bundle import read
+from analysis.judging import answer
+from analysis.reading.bundle import read
+from analysis.showing import derived, report
+from analysis.statistics import per_cell
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -47,7 +49,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         edit=lambda document: document["repetitions"][0]["proofs"].clear(),
     )  # fmt: skip
     folder = synthetic.write(tmp_path_factory.mktemp("report") / "bundle", spec)
-    derived.write(read(folder), statistics.summarise(read(folder)), folder)
+    derived.write(read(folder), per_cell.summarise(read(folder)), folder)
     return folder / "report.html"
 
 
@@ -129,7 +131,7 @@ def test_the_page_opens_without_errors_and_fetches_nothing(opened: webdriver.Chr
 
 def test_it_opens_with_the_question_the_answer_and_how_sure_it_is(opened: webdriver.Chrome, page: Path) -> None:
     run = read(page.parent)
-    found = answer.of(run, statistics.summarise(run))
+    found = answer.of(run, per_cell.summarise(run))
     assert one(opened, "h1").text == found.question.text
     assert one(opened, "#answer .sentence").text == found.sentence
     assert one(opened, ".notice").text == "placement host: no engine"
@@ -261,7 +263,7 @@ def test_more_lines_than_can_be_told_apart_are_small_multiples(chromium: webdriv
     cells = tuple(CellSpec(scenario="2", arm=f"arm {i}", contention="cpu") for i in range(8))
     folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=4, messages=30))
     run = read(folder)
-    derived.write(run, statistics.summarise(run), folder)
+    derived.write(run, per_cell.summarise(run), folder)
     resize(chromium, 1100)
     chromium.get((folder / "report.html").as_uri())
     assert len(titles(chromium, "distributions")) == 7
@@ -318,7 +320,7 @@ def test_light_and_dark_and_print_differ(opened: webdriver.Chrome) -> None:
 
 def test_the_page_is_the_same_bytes_each_time(page: Path) -> None:
     run = read(page.parent)
-    summaries = statistics.summarise(run)
+    summaries = per_cell.summarise(run)
     assert report.render(run, summaries, answer.of(run, summaries)).encode() == page.read_bytes()
 
 
@@ -327,7 +329,7 @@ def test_names_cannot_break_out_of_the_page(chromium: webdriver.Chrome, tmp_path
     cells = tuple(CellSpec(arm=arm) for arm in arms)
     folder = synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=10))
     run = read(folder)
-    derived.write(run, statistics.summarise(run), folder)
+    derived.write(run, per_cell.summarise(run), folder)
     chromium.get_log("browser")
     chromium.get((folder / "report.html").as_uri())
     assert chromium.title == "study-x"
@@ -339,7 +341,7 @@ def test_names_cannot_break_out_of_the_page(chromium: webdriver.Chrome, tmp_path
 def test_one_warning_is_in_the_singular(chromium: webdriver.Chrome, tmp_path: Path) -> None:
     folder = synthetic.write(tmp_path / "b", Spec(edit=lambda document: document.update(floor=None)))
     run = read(folder)
-    derived.write(run, statistics.summarise(run), folder)
+    derived.write(run, per_cell.summarise(run), folder)
     chromium.get((folder / "report.html").as_uri())
     assert one(chromium, "header a").text == "1 warning"
     assert "floor not measured" in one(chromium, "#answer").text
@@ -354,7 +356,7 @@ def test_a_run_without_counted_repetitions_has_a_report_too(
 
     folder = synthetic.write(tmp_path / "b", Spec(repetitions=2, messages=5, status=status, edit=refuse))
     run = read(folder)
-    derived.write(run, statistics.summarise(run), folder)
+    derived.write(run, per_cell.summarise(run), folder)
     chromium.get((folder / "report.html").as_uri())
     assert one(chromium, ".status").text == status
     assert "no repetition counts" in one(chromium, "#answer").text

@@ -11,8 +11,11 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 from test_analysis_cli import run
 
-from analysis import overview, path, reproduction, statistics
-from analysis.bundle import BundleError, read
+from analysis.judging import reproduction
+from analysis.reading.bundle import BundleError, read
+from analysis.showing import overview
+from analysis.showing.control import path
+from analysis.statistics import per_cell
 
 
 def written(folder: Path, seed: int, shift_us: float = 0) -> Path:
@@ -154,7 +157,7 @@ def test_an_overview_is_one_page_whose_story_follows_from_the_samples(tmp_path: 
 
 def test_other_samples_tell_another_story(tmp_path: Path) -> None:
     folders = scenarios(tmp_path, {"1": 2000, "2": 0})
-    runs = [(read(folder), statistics.summarise(read(folder))) for folder in folders]
+    runs = [(read(folder), per_cell.summarise(read(folder))) for folder in folders]
     gist, sentence = overview.write(runs, tmp_path / "out").story
     assert gist.startswith("No cost of stress is shown")
     assert sentence.startswith("CPU stress (2 against 1): p99 of O faster by")

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import rows
-from analysis.bundle import COMMON_COLUMNS
-from analysis.family import Axis, Family, Metric, Value
-from analysis.rows import NOWHERE
+from analysis.reading import rows
+from analysis.reading.bundle import COMMON_COLUMNS
+from analysis.reading.family import Axis, Family, Metric, Value
+from analysis.reading.rows import NOWHERE
 
 FAMILY = Family(
     "control",

@@ -10,10 +10,13 @@ import synthetic
 from synthetic import CellSpec, Latency, Spec
 from test_analysis_cli import run
 
-from analysis import calibrate, compare, conditions, sequential, statistics
-from analysis.bundle import BundleError, read
-from analysis.quantity import Quantity
-from analysis.sequential import Headline, Rule
+from analysis.judging import compare
+from analysis.judging.control import calibrate
+from analysis.reading.bundle import BundleError, read
+from analysis.showing import conditions
+from analysis.statistics import per_cell, sequential
+from analysis.statistics.quantity import Quantity
+from analysis.statistics.sequential import Headline, Rule
 from schema.looks import Look, looks
 
 P99 = Quantity("O", "p99")
@@ -82,7 +85,7 @@ def test_reruns_beyond_the_plan_do_not_count_as_progress(tmp_path: Path) -> None
 def test_the_intervals_of_a_run_with_looks_are_wider_and_say_so(tmp_path: Path) -> None:
     fixed = read(synthetic.write(tmp_path / "fixed", Spec(repetitions=10)))
     looked = read(written(tmp_path / "looked", repetitions=10, stopped_at=10))
-    narrow, wide = (statistics.summarise(run)[0].estimates["T"]["p50"] for run in (fixed, looked))
+    narrow, wide = (per_cell.summarise(run)[0].estimates["T"]["p50"] for run in (fixed, looked))
     assert narrow.value_us == wide.value_us
     assert (narrow.low_us or 0) > (wide.low_us or 0)
     assert (narrow.high_us or 0) < (wide.high_us or 0)

@@ -11,14 +11,14 @@ import pytest
 import synthetic
 from synthetic import CellSpec, Spec
 
-from analysis import statistics
-from analysis.bundle import read
-from analysis.quantity import Quantity
+from analysis.reading.bundle import read
+from analysis.statistics import per_cell
+from analysis.statistics.quantity import Quantity
 
 
 def test_statistics_are_those_of_the_rows_with_lost_ones_last(scenario_1: Path) -> None:
     rows = pl.read_parquet(scenario_1 / "samples.parquet").filter(~pl.col("warmup"))
-    for summary in statistics.summarise(read(scenario_1)):
+    for summary in per_cell.summarise(read(scenario_1)):
         own = rows.filter(
             pl.col("interval_ms") == summary.cell.on("interval_ms"), pl.col("status").is_in(["ok", "late"])
         )
@@ -40,14 +40,14 @@ def test_statistics_are_those_of_the_rows_with_lost_ones_last(scenario_1: Path) 
 
 
 def test_counts_add_up(scenario_1: Path) -> None:
-    counts = {s.cell.on("interval_ms"): s.counts for s in statistics.summarise(read(scenario_1))}
+    counts = {s.cell.on("interval_ms"): s.counts for s in per_cell.summarise(read(scenario_1))}
     assert all(c.offered == 500 == c.ok + c.late + c.lost for c in counts.values())
     assert (counts[50].late, counts[20].duplicate, counts[10].lost) == (5, 10, 15)
 
 
 def test_latency_from_the_intended_time_is_longer_by_the_lateness(scenario_1: Path) -> None:
     rows = pl.read_parquet(scenario_1 / "samples.parquet")
-    summary = statistics.summarise(read(scenario_1))[0]
+    summary = per_cell.summarise(read(scenario_1))[0]
     lateness_us = float(np.mean((rows["sent_ns"] - rows["intended_ns"]).to_numpy())) / 1000
     difference = summary.estimates["T_intended"]["avg"].value_us - summary.estimates["T"]["avg"].value_us
     assert difference == pytest.approx(lateness_us, abs=5)
@@ -62,7 +62,7 @@ def test_an_answer_that_a_later_cycle_overtook_is_reordered(bundle: Path) -> Non
         pl.col("received_ns") + extra_us * 1000, pl.col("t_us") + extra_us, pl.col("o_us") + extra_us
     )
     rows.write_parquet(path)
-    assert statistics.summarise(read(bundle))[0].counts.reordered == 1
+    assert per_cell.summarise(read(bundle))[0].counts.reordered == 1
 
 
 def test_only_counted_repetitions_are_in_the_statistics(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_only_counted_repetitions_are_in_the_statistics(tmp_path: Path) -> None:
         document["repetitions"][0] |= {"counted": False, "validity": "noisy", "reasons": ["steal 9 %"]}
 
     folder = synthetic.write(tmp_path / "bundle", Spec(repetitions=4, messages=10, edit=supersede))
-    summary = statistics.summarise(read(folder))[0]
+    summary = per_cell.summarise(read(folder))[0]
     assert (summary.repetitions, summary.counts.offered) == (3, 30)
 
 
 def test_a_repetition_that_lost_every_cycle_still_counts_its_losses(tmp_path: Path) -> None:
     folder = synthetic.write(tmp_path / "bundle", Spec(cells=(CellSpec(lost=10),), repetitions=3, messages=10))
-    summary = statistics.summarise(read(folder))[0]
+    summary = per_cell.summarise(read(folder))[0]
     assert summary.counts.lost == 30
     assert summary.estimates == {}
     assert summary.outcomes[Quantity("lost", "share_percent")].value == 100
@@ -84,7 +84,7 @@ def test_a_repetition_that_lost_every_cycle_still_counts_its_losses(tmp_path: Pa
 
 def test_a_curve_that_loses_three_of_a_hundred_has_no_p99(tmp_path: Path) -> None:
     folder = synthetic.write(tmp_path / "bundle", Spec(cells=(CellSpec(lost=3),), repetitions=5))
-    summary = statistics.summarise(read(folder))[0]
+    summary = per_cell.summarise(read(folder))[0]
     assert summary.cut["T"] == ("p99",)
     assert "p99" not in summary.estimates["T"]
     assert "p99" in summary.estimates["R"]
@@ -95,7 +95,7 @@ def test_a_curve_that_loses_three_of_a_hundred_has_no_p99(tmp_path: Path) -> Non
 
 
 def test_a_share_has_an_interval_even_where_nothing_was_lost(tmp_path: Path) -> None:
-    summary = statistics.summarise(read(synthetic.write(tmp_path / "bundle", Spec(repetitions=5))))[0]
+    summary = per_cell.summarise(read(synthetic.write(tmp_path / "bundle", Spec(repetitions=5))))[0]
     none = summary.outcomes[Quantity("lost", "share_percent")]
     assert (none.value, none.low) == (0, 0)
     assert 0.5 < (none.high or 0) < 3
@@ -109,6 +109,6 @@ def test_the_longest_bursts_are_counted_within_repetitions(tmp_path: Path) -> No
     gone = [pl.when(~(end | start)).then(pl.col(name)).alias(name) for name in ("received_ns", "t_us", "r_us", "o_us")]
     lost = pl.when(end | start).then(pl.lit("lost")).otherwise(pl.col("status")).alias("status")
     rows.with_columns(*gone, lost).write_parquet(folder / "samples.parquet")
-    outcomes = statistics.summarise(read(folder))[0].outcomes
+    outcomes = per_cell.summarise(read(folder))[0].outcomes
     assert outcomes[Quantity("lost", "longest_burst")].value == 3
     assert outcomes[Quantity("lost", "burst")].value == pytest.approx(5 / 3)

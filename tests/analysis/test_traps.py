@@ -10,15 +10,18 @@ import pytest
 import synthetic
 from synthetic import CellSpec, Latency, Spec
 
-from analysis import answer, compare, derived, labels, losses, statistics
-from analysis.board import MOVED, STILL
-from analysis.bundle import Bundle, read
-from analysis.compare import FASTER, MORE, SAME, SLOWER, UNKNOWN, Claim
-from analysis.integrity import check
-from analysis.quantity import Quantity
-from analysis.selection import select
-from analysis.statistics import CellSummary
-from analysis.verify import verify
+from analysis.judging import answer, compare
+from analysis.judging.compare import FASTER, MORE, SAME, SLOWER, UNKNOWN, Claim
+from analysis.judging.control.board import MOVED, STILL
+from analysis.reading import labels
+from analysis.reading.bundle import Bundle, read
+from analysis.reading.integrity import check
+from analysis.reading.selection import select
+from analysis.showing import derived
+from analysis.showing.verify import verify
+from analysis.statistics import losses, per_cell
+from analysis.statistics.per_cell import CellSummary
+from analysis.statistics.quantity import Quantity
 
 CALM = Latency(between_us=20)
 STUDY: dict[str, Any] = {"name": "study-priority"}
@@ -32,7 +35,7 @@ def opened(folder: Path) -> Bundle:
 
 def derive_and_verify(folder: Path) -> tuple[CellSummary, ...]:
     bundle = opened(folder)
-    summaries = statistics.summarise(bundle)
+    summaries = per_cell.summarise(bundle)
     derived.write(bundle, summaries, folder)
     assert verify(folder).findings == ()
     return summaries
@@ -118,7 +121,7 @@ def test_what_only_ran_later_is_said_to_be_left_out(tmp_path: Path) -> None:
         tmp_path / "b", Spec(cells=(arm("all"), arm("again", again=(1, 2, 3))), repetitions=10, **STUDY)
     )
     bundle = opened(folder)
-    notes = answer.of(bundle, statistics.summarise(bundle)).notes
+    notes = answer.of(bundle, per_cell.summarise(bundle)).notes
     assert any("6 repetitions ran beside none of the other arm" in note for note in notes)
 
 
@@ -150,7 +153,7 @@ def test_cannot_tell_says_what_could_have_been_found_and_what_would_settle_it(tm
 
 def test_the_compared_values_are_those_of_the_table(tmp_path: Path) -> None:
     claims = arms(tmp_path / "b", arm("a"), arm("b", lost=1), repetitions=5)
-    summaries = statistics.summarise(opened(tmp_path / "b"))
+    summaries = per_cell.summarise(opened(tmp_path / "b"))
     for told in claims:
         for summary, value in zip(summaries, (told.a, told.b), strict=True):
             shown = summary.interval(told.quantity)
@@ -161,7 +164,7 @@ def test_the_compared_values_are_those_of_the_table(tmp_path: Path) -> None:
 def test_losses_of_repetitions_that_were_set_aside_stay_in_sight(tmp_path: Path) -> None:
     folder = synthetic.write(tmp_path / "b", Spec(cells=(CellSpec(lost=2, again=(1,)),), repetitions=5))
     bundle = opened(folder)
-    found = answer.of(bundle, statistics.summarise(bundle))
+    found = answer.of(bundle, per_cell.summarise(bundle))
     assert (found.losses[0].lost, found.losses[0].set_aside_lost) == (10, 2)
     assert "2 more in repetitions that were set aside" in found.sentence
 
@@ -176,7 +179,7 @@ def test_the_answer_ranks_arms_names_conditions_and_tells_a_board_that_moved(tmp
     )
     folder = synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=8, **STUDY))
     bundle = opened(folder)
-    found = answer.of(bundle, statistics.summarise(bundle))
+    found = answer.of(bundle, per_cell.summarise(bundle))
     assert [effect.b for effect in found.effects] == ["stress, fifo on both", "stress, worse"]
     assert found.effects[0].headline.verdict == FASTER
     assert found.sentence.startswith("Fifo on both: faster than no priority in p99 of O")
@@ -192,7 +195,7 @@ def test_a_headline_that_the_plan_records_comes_first(tmp_path: Path) -> None:
 
     folder = synthetic.write(tmp_path / "b", Spec(cells=(arm("a"), arm("b")), repetitions=6, edit=recorded, **STUDY))
     bundle = opened(folder)
-    found = answer.of(bundle, statistics.summarise(bundle))
+    found = answer.of(bundle, per_cell.summarise(bundle))
     assert found.question.recorded
     assert [str(c.quantity) for c in found.effects[0].claims[:2]] == ["T.p90", "lost.share_percent"]
     assert found.effects[0].headline.margin == pytest.approx(0.1 * found.effects[0].headline.a)
@@ -272,7 +275,7 @@ def test_cells_without_a_partner_are_said_to_be_left_out(tmp_path: Path) -> None
 
 def test_a_run_that_answers_nothing_has_lost_its_median_too(tmp_path: Path) -> None:
     silent = opened(synthetic.write(tmp_path / "a", Spec(repetitions=3, cells=(CellSpec(lost=100),))))
-    found = answer.of(silent, statistics.summarise(silent))
+    found = answer.of(silent, per_cell.summarise(silent))
     assert {level.interval.value for level in found.levels if level.interval} == {math.inf}
     assert "not supported" not in found.sentence
     assert "3 repetitions answered nothing" in found.sentence
@@ -280,7 +283,7 @@ def test_a_run_that_answers_nothing_has_lost_its_median_too(tmp_path: Path) -> N
 
 def test_one_repetition_is_one(tmp_path: Path) -> None:
     one = opened(synthetic.write(tmp_path / "a", Spec(repetitions=1, cells=(CellSpec(lost=100),))))
-    assert "1 repetition answered nothing" in answer.of(one, statistics.summarise(one)).sentence
+    assert "1 repetition answered nothing" in answer.of(one, per_cell.summarise(one)).sentence
 
 
 def test_shares_are_more_or_fewer_and_never_faster(tmp_path: Path) -> None:
@@ -297,7 +300,7 @@ def test_what_a_study_says_beside_its_answer_stands_beside_it(tmp_path: Path) ->
         document["plan"]["note"] = "the images are other builds"
 
     run = opened(synthetic.write(tmp_path / "a", Spec(repetitions=3, edit=note)))
-    assert answer.of(run, statistics.summarise(run)).notes[0] == "the images are other builds"
+    assert answer.of(run, per_cell.summarise(run)).notes[0] == "the images are other builds"
 
 
 def test_what_protects_the_connections_is_told_once_and_not_by_service(tmp_path: Path) -> None:

@@ -14,15 +14,16 @@ import synthetic
 from synthetic import Spec
 from test_analysis_cli import run
 
-from analysis import derived, statistics
-from analysis.bundle import read
-from analysis.verify import verify
+from analysis.reading.bundle import read
+from analysis.showing import derived
+from analysis.showing.verify import verify
+from analysis.statistics import per_cell
 
 
 @pytest.fixture(scope="module")
 def summarised(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = synthetic.write(tmp_path_factory.mktemp("verify") / "b", Spec(repetitions=3, messages=20))
-    derived.write(read(folder), statistics.summarise(read(folder)), folder)
+    derived.write(read(folder), per_cell.summarise(read(folder)), folder)
     return folder
 
 

@@ -9,14 +9,15 @@ import pytest
 import synthetic
 from synthetic import CellSpec, Latency, Spec
 
-from analysis import statistics, warnings
-from analysis.bundle import read
-from analysis.warnings import Kind
+from analysis.judging import warnings
+from analysis.judging.warnings import Kind
+from analysis.reading.bundle import read
+from analysis.statistics import per_cell
 
 
 def kinds(folder: Path) -> set[Kind]:
     run = read(folder)
-    return {caution.kind for caution in warnings.of(run, statistics.summarise(run))}
+    return {caution.kind for caution in warnings.of(run, per_cell.summarise(run))}
 
 
 def calm(**values: Any) -> Spec:
@@ -62,7 +63,7 @@ def test_a_warning_is_given_where_it_applies(tmp_path: Path, spec: Spec, kind: K
 def test_every_warning_carries_a_remedy_and_what_several_cells_share_is_told_once(tmp_path: Path) -> None:
     cells = (CellSpec(interval_ms=20), CellSpec(interval_ms=10))
     run = read(synthetic.write(tmp_path / "b", Spec(cells=cells, repetitions=2, messages=400)))
-    lines = [caution.line for caution in warnings.of(run, statistics.summarise(run))]
+    lines = [caution.line for caution in warnings.of(run, per_cell.summarise(run))]
     (line,) = lines
     assert line.startswith("scenario 1, 20 ms, QoS 0; scenario 1, 10 ms, QoS 0: too few repetitions for intervals: 2. ")
     assert line.endswith("Set REPETITIONS=10; intervals need 3, verdicts 4 on each side.")

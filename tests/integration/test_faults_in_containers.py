@@ -10,8 +10,9 @@ import pytest
 from containers import left_of
 from stand import Runner, check_bundle
 
-from analysis import derived, recovery, statistics, verify
-from analysis.bundle import read
+from analysis.reading.bundle import read
+from analysis.showing import derived, verify
+from analysis.statistics import per_cell, recovery
 
 pytestmark = pytest.mark.engine
 
@@ -43,7 +44,7 @@ def recovered_us(fault: dict[str, Any], rows: list[dict[str, Any]]) -> float:
 
 def check_derived(folder: Path, fault: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     bundle = read(folder)
-    derived.write(bundle, statistics.summarise(bundle), bundle.folder)
+    derived.write(bundle, per_cell.summarise(bundle), bundle.folder)
     found = {(each.repetition): each for each in recovery.of(bundle)[0].recoveries}
     if 1 in found:  # not where a noisy repetition was run again
         assert found[1].recovery_us == pytest.approx(recovered_us(fault, rows), abs=1)

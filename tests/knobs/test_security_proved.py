@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from stand import Runner, check_bundle
 
-from analysis.verify import verify
+from analysis.showing.verify import verify
 from experiments import credentials, plan, replay
 from experiments.brokers.mosquitto import protected
 from experiments.credentials import Protection

@@ -54,3 +54,9 @@ def test_whatever_is_given_is_read_or_refused(text: str) -> None:
         assert all(one.limit >= 0 for one in parse(text))
     except ValueError as error:
         assert str(error)  # noqa: PT017 - the refusal itself is what is looked at
+
+
+def test_the_metrics_that_may_be_named_are_the_callers() -> None:
+    assert parse("RTT2.p99<5ms,RTT2_intended.avg<1s", ("RTT2", "RTT2_intended"))[1].metric == "RTT2_intended"
+    with pytest.raises(ValueError, match="allowed are RTT2, lost"):
+        parse("O.p99<5ms", ("RTT2",))

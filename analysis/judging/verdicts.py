@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts in words: one sentence a pair of cells and metric, for the terminal and the report."""
+
+import itertools
+from collections.abc import Sequence
+
+from analysis.judging.compare import FASTER, FEWER, MORE, SAME, SLOWER, UNKNOWN, Claim
+from analysis.statistics.quantity import NAMES, OF_SHARES, SHARES
+
+
+def sentences(claims: Sequence[Claim]) -> list[str]:
+    """What was found of each metric in each pair of cells."""
+    return [f"{_subject(own[0])} ({_cells(own[0])}): {about('B', own)}." for own in grouped(claims)]
+
+
+def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
+    """The claims of each pair of cells and metric together."""
+    return [list(own) for _, own in itertools.groupby(claims, key=lambda claim: (claim.cells, claim.metric))]
+
+
+def about(name: str, claims: Sequence[Claim]) -> str:
+    """What the claims say of B; `name` is how it is called, nothing where that is clear."""
+    return "; ".join(
+        part for verdict in (SLOWER, FASTER, MORE, FEWER, SAME, UNKNOWN) if (part := _part(name, verdict, claims))
+    )
+
+
+def _subject(claim: Claim) -> str:
+    return SHARES.get(claim.metric, claim.metric)
+
+
+def _cells(claim: Claim) -> str:
+    return " → ".join(dict.fromkeys(cell.label for cell in claim.cells))
+
+
+def _part(name: str, verdict: str, claims: Sequence[Claim]) -> str:
+    own = [claim for claim in claims if claim.verdict == verdict]
+    if not own:
+        return ""
+    if verdict in {SLOWER, FASTER, MORE, FEWER}:
+        verb = "has" if verdict in {MORE, FEWER} else "is"
+        words = f"{name} {verb} {verdict}: " if name else f"{verdict}, "
+        return words + ", ".join(_amount(claim) for claim in own)
+    return f"{own[0].words} in {', '.join(_name(c) for c in own)}"
+
+
+def _amount(claim: Claim) -> str:
+    if claim.cut:
+        return f"{_name(claim)}, which {'losses cut' if claim.quantity.is_latency else 'never comes on one side'}"
+    difference = claim.quantity.text(abs(claim.difference))
+    low, high = sorted((abs(claim.low), abs(claim.high)))
+    return f"{_name(claim)} by {difference} {claim.quantity.bounds(low, high)}"
+
+
+def _name(claim: Claim) -> str:
+    if claim.quantity.is_time:
+        return NAMES.get(claim.statistic, claim.statistic)
+    return OF_SHARES[claim.statistic]

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of numbers; a docstring says of each its shape."""
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]

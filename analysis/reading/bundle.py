@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a bundle: complete, partial or refused, of this schema version or an earlier one.
+
+Whatever is wrong with a bundle ends as one `BundleError` of one line: where, what, and the remedy. `schema` knows what
+bundle.json may hold; here it becomes the records that statistics start from.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import schema.bundle
+from analysis.reading import rows
+from analysis.reading.family import Axis, Family, Metric, Value
+from analysis.reading.rows import Rows
+from schema import bounds, reading
+from schema.reading import REMEDY, UnreadableError
+from schema.text import printable
+
+Document = dict[str, Any]
+
+COMMON_COLUMNS: Mapping[str, pl.DataType] = {
+    "scenario": pl.String(),
+    "arm": pl.String(),
+    "repetition": pl.Int64(),
+    "sequence": pl.Int64(),
+    "warmup": pl.Boolean(),
+    "intended_ns": pl.Int64(),
+    "sent_ns": pl.Int64(),
+    "received_ns": pl.Int64(),
+    "status": pl.String(),
+    "cause": pl.String(),
+}
+"""Of `bounds.SAMPLE_COLUMNS`, what type each is."""
+
+PARTS = reading.PARTS
+
+ROW_BYTES, TABLE_BYTES = 400, 16 << 20
+"""What a table may take in memory by its own account: so much a row, and so much in any case."""
+
+
+class BundleError(Exception):
+    """A bundle that cannot be read: one line that says where, what, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Scenario × a value of each axis (× arm): what the repetitions of one row of the table share.
+
+    `values` are in the order of the family's axes; `deadline_ms` counts from the time that a request was due.
+    """
+
+    family: Family
+    index: int
+    scenario: str
+    arm: str
+    values: tuple[Value, ...]
+    board: str | None
+    contention: str | None
+    knobs: Mapping[str, Mapping[str, str]]
+    messages: int
+    timeout_ms: int
+    deadline_ms: int
+    broker: str | None = None
+    """Its kind; none in a bundle made before it was recorded."""
+    session: str = "clean"
+    fault: str | None = None
+    """What breaks in each of its repetitions."""
+
+    @property
+    def label(self) -> str:
+        """What tells this cell from the others: `scenario 1, 20 ms, QoS 0, fifo`."""
+        return ", ".join([f"scenario {self.scenario}", *self.texts, *([self.arm] if self.arm else [])])
+
+    @property
+    def key(self) -> tuple[Value, ...]:
+        """Its value of each column of the family's `key`."""
+        return (self.scenario, self.arm, *self.values)
+
+    @property
+    def texts(self) -> list[str]:
+        """Where it is on each axis, in as few words as can be."""
+        return [axis.text(value) for axis, value in zip(self.family.axes, self.values, strict=True)]
+
+    @property
+    def titles(self) -> list[str]:
+        """Where it is on each axis, as a title says it."""
+        return [axis.title(value) for axis, value in zip(self.family.axes, self.values, strict=True)]
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Where it is on each axis, in columns under the axes' headings."""
+        return tuple(axis.entry(value) for axis, value in zip(self.family.axes, self.values, strict=True))
+
+    def on(self, column: str) -> Value:
+        """Its value of one of the columns of `key`; raises KeyError where the family has none of that name."""
+        return dict(zip(self.family.key, self.key, strict=True))[column]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A knob as the kernel told it while a repetition ran."""
+
+    service: str
+    knob: str
+    requested: str
+    holds: bool
+    observed: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What broke in a repetition, ns of the client's clock: brought about, read back as in force, put back."""
+
+    kind: str
+    injected_ns: int
+    in_force_ns: int
+    ended_ns: int | None
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One pass over a cell, as `bundle.json` tells it."""
+
+    cell: int
+    repetition: int
+    order: int
+    counted: bool
+    validity: str
+    reasons: tuple[str, ...]
+    counts: Mapping[str, int]
+    proofs: tuple[Proof, ...]
+    noise: Mapping[str, float]
+    fault: Fault | None = None
+    """None where nothing broke, or nothing shows that it did."""
+
+    @property
+    def label(self) -> str:
+        """How findings and warnings name it."""
+        return f"cell {self.cell}, repetition {self.repetition}"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle as read: `document` is bundle.json, upgraded; `samples` are scanned only when asked for.
+
+    `order` is (cell, repetition) as planned, `floor_us` the median of a TCP echo on the same stand.
+    """
+
+    folder: Path
+    document: Document
+    family: Family
+    cells: tuple[Cell, ...]
+    repetitions: tuple[Repetition, ...]
+    order: tuple[tuple[int, int], ...]
+    floor_us: float | None
+    samples: pl.LazyFrame
+
+    @property
+    def name(self) -> str:
+        """The run's name, also the suffix of its folder."""
+        return str(self.document["name"])
+
+    @property
+    def status(self) -> str:
+        """One of `complete`, `partial`, `refused`."""
+        return str(self.document["status"])
+
+    @property
+    def plan(self) -> Document:
+        """What was to be run."""
+        plan: Document = self.document["plan"]
+        return plan
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What its cells are swept over."""
+        return self.family.axes
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What its samples have, the round trip first."""
+        return self.family.metrics
+
+    @property
+    def round_trip(self) -> str:
+        """The first metric's name."""
+        return self.family.round_trip
+
+    @property
+    def repetitions_due(self) -> int:
+        """How many repetitions of each cell a complete run has: as planned, or up to the look that ended it."""
+        looks = self.document.get("looks") or []
+        return int(looks[-1]["repetitions"] if looks and looks[-1]["stop"] else self.plan["repetitions"])
+
+    @property
+    def due(self) -> list[tuple[int, int]]:
+        """What a complete run has of `order`."""
+        return [(cell, repetition) for cell, repetition in self.order if repetition <= self.repetitions_due]
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The samples, read when first asked for and kept."""
+        return rows.read(self.samples, self.family, {cell.index: cell.key for cell in self.cells})
+
+    def counted(self, cell: Cell) -> pl.DataFrame:
+        """Rows of the cell's counted repetitions, as `Rows` has them: without warm-up, with duplicate answers."""
+        return self.rows.of(cell.index, {r.repetition for r in self.repetitions if r.counted and r.cell == cell.index})
+
+
+def read(folder: Path) -> Bundle:
+    """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""
+    try:
+        document = reading.document(folder)
+        checked = reading.checked(folder / "bundle.json", document)
+    except UnreadableError as error:
+        raise BundleError(str(error)) from error
+    tables(folder, "samples", _most_rows(checked))
+    family = _family(checked)
+    cells = tuple(_cell(cell, checked.plan, family) for cell in checked.plan.cells)
+    kinds = _kinds(family, cells)
+    return Bundle(
+        folder=folder,
+        document=document | {name: _folded(document.get(name)) for name in ("reason", "notice")},
+        family=family,
+        cells=cells,
+        repetitions=tuple(_repetition(entry) for entry in checked.repetitions),
+        order=tuple((cell, repetition) for cell, repetition in checked.plan.order),
+        floor_us=checked.floor.tcp_echo_t_us.p50 if checked.floor else None,
+        samples=_typed(folder / "samples.parquet", _scan_samples(folder, kinds), kinds),
+    )
+
+
+def tables(folder: Path, name: str, most: int = bounds.SAMPLES) -> list[Path]:
+    """The files of one table (`samples`, `resources`, `path`): one, or a part a repetition where the run did not end.
+
+    Raises `BundleError` where they have more rows, or more bytes once unpacked, than a run can have left.
+    """
+    whole = folder / f"{name}.parquet"
+    files = [whole] if whole.exists() else sorted((folder / PARTS).glob(f"{name}-*.parquet"))
+    rows, size = 0, 0
+    for path in files:
+        try:
+            facts = pq.read_metadata(path)
+            rows += facts.num_rows
+            size += sum(facts.row_group(i).total_byte_size for i in range(facts.num_row_groups))
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise BundleError(f"{path}: cut or damaged ({first_line(error)}); {REMEDY}") from error
+    if rows > most:
+        raise BundleError(f"{whole}: {rows:,} rows, where the plan gives at most {most:,}; {REMEDY}")
+    if size > ROW_BYTES * rows + TABLE_BYTES:
+        raise BundleError(f"{whole}: {size >> 20:,} MiB once unpacked, too much for {rows:,} rows; {REMEDY}")
+    return files
+
+
+def _most_rows(checked: schema.bundle.Bundle) -> int:
+    """Every cycle of every repetition, answered four times, and one repetition that bundle.json does not list yet."""
+    plan = checked.plan
+    messages = max((cell.messages or plan.messages for cell in plan.cells), default=0)
+    repetitions = 1 + max(len(plan.order), len(checked.repetitions))
+    return min(4 * repetitions * (messages + plan.warmup), bounds.SAMPLES)
+
+
+def _family(checked: schema.bundle.Bundle) -> Family:
+    return Family(
+        checked.family,
+        tuple(Axis(axis.name, axis.words, axis.short) for axis in checked.axes),
+        tuple(_metric(metric) for metric in checked.metrics),
+    )
+
+
+def _metric(entry: schema.bundle.Metric) -> Metric:
+    difference = (entry.difference[0], entry.difference[1]) if entry.difference else None
+    return Metric(entry.name, entry.column, entry.words, difference, entry.answered_only)
+
+
+def _kinds(family: Family, cells: Sequence[Cell]) -> dict[str, pl.DataType]:
+    """The columns that samples of the family have, and their types: an axis has whole numbers, or names."""
+    named = {axis.name for at, axis in enumerate(family.axes) if any(isinstance(c.values[at], str) for c in cells)}
+    axes = {axis.name: pl.String() if axis.name in named else pl.Int64() for axis in family.axes}
+    return {**COMMON_COLUMNS, **axes, **{metric.column: pl.Int64() for metric in family.metrics}}
+
+
+def _scan_samples(folder: Path, kinds: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """The samples, unread; none at all where a run ended before its first repetition."""
+    path, files = folder / "samples.parquet", tables(folder, "samples")
+    if not files:
+        return pl.LazyFrame(schema=dict(kinds))
+    try:
+        samples = pl.scan_parquet(files, glob=False)
+        samples.collect_schema()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise BundleError(f"{path}: cut or damaged ({first_line(error)}); {REMEDY}") from error
+    return samples
+
+
+def _cell(entry: schema.bundle.Cell, plan: schema.bundle.Plan, family: Family) -> Cell:
+    timeout_ms = plan.timeout_ms if entry.timeout_ms is None else entry.timeout_ms
+    return Cell(
+        family=family,
+        index=entry.cell,
+        scenario=entry.scenario,
+        arm=entry.arm,
+        values=tuple(entry.on(axis.name) for axis in family.axes),
+        board=entry.board,
+        contention=entry.contention,
+        knobs=entry.knobs,
+        messages=plan.messages if entry.messages is None else entry.messages,
+        timeout_ms=timeout_ms,
+        # An answer that comes after the next request was due is late; where none is due, one that is given up.
+        deadline_ms=plan.deadline_ms or entry.interval_ms or timeout_ms,
+        broker=entry.broker,
+        session=entry.session,
+        fault=entry.fault,
+    )
+
+
+def _repetition(entry: schema.bundle.Repetition) -> Repetition:
+    return Repetition(
+        cell=entry.cell,
+        repetition=entry.repetition,
+        order=entry.order,
+        counted=entry.counted,
+        validity=entry.validity,
+        reasons=tuple(folded(reason) for reason in entry.reasons),
+        counts=entry.counts.model_dump(),
+        proofs=tuple(_proof(proof) for proof in entry.proofs or ()),
+        noise=_noise(entry.noise) if entry.noise else {},
+        fault=_fault(entry.fault) if entry.fault else None,
+    )
+
+
+def _fault(entry: schema.bundle.Fault) -> Fault | None:
+    """A fault with its proof; without one it is none."""
+    proved = entry.evidence and all(each.holds for each in entry.evidence) and entry.error is None
+    if not proved or entry.injected_ns is None or entry.in_force_ns is None:
+        return None
+    evidence = tuple(f"{each.what}: {each.read}" for each in entry.evidence)
+    return Fault(entry.kind, entry.injected_ns, entry.in_force_ns, entry.ended_ns, evidence)
+
+
+def _noise(entry: schema.bundle.Noise) -> dict[str, float]:
+    """What disturbed the repetition: steal and foreign CPU in %, the sender's lateness (99th percentile) in µs."""
+    values = {
+        "steal_percent": entry.steal_percent,
+        "foreign_cpu_percent": entry.foreign_cpu_percent,
+        "lateness_p99_us": entry.lateness_us.p99 if entry.lateness_us else None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _proof(entry: schema.bundle.Proof) -> Proof:
+    observed = json.dumps(entry.observed, ensure_ascii=False)
+    return Proof(entry.service, entry.knob, str(entry.requested), entry.holds, observed)
+
+
+def folded(text: str) -> str:
+    """Free text on one line, and nothing in it but what prints."""
+    return printable(" ".join(text.split()))
+
+
+def _folded(text: Any) -> str | None:
+    return None if text is None else folded(str(text))
+
+
+def _typed(path: Path, samples: pl.LazyFrame, kinds: Mapping[str, pl.DataType]) -> pl.LazyFrame:
+    """The samples' columns in the documented types; other writers' dictionaries and narrower integers are welcome."""
+    found = samples.collect_schema()
+    for name, kind in kinds.items():
+        if name not in found:
+            raise BundleError(f"{path}: column {name} is missing; see docs/bundle.md for the format")
+        if not _same_kind(found[name], kind):
+            raise BundleError(f"{path}: column {name} is {found[name]}, not {kind}; see docs/bundle.md for the format")
+    return samples.select(pl.col(name).cast(kind) for name, kind in kinds.items())
+
+
+def _same_kind(found: pl.DataType, wanted: pl.DataType) -> bool:
+    if wanted == pl.String():
+        return found in {pl.String, pl.Categorical, pl.Enum, pl.Null}
+    if wanted.is_integer():
+        return found.is_integer() or found == pl.Null
+    return found == wanted
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in a line that can be printed."""
+    return printable((str(error) or type(error).__name__).splitlines()[0])

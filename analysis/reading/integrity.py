@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a bundle agrees with itself: samples with bundle.json, counts with their sum, latencies with each other.
+
+Statistics are refused where it does not (`BundleError`); `verify` lists every finding.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from analysis.reading.arrays import Integers
+from analysis.reading.bundle import Bundle, BundleError, Repetition
+from analysis.reading.rows import NOWHERE, STATUSES, Rows, conditions
+
+COUNTED = ("offered", "ok", "late", "lost", "duplicate")
+
+
+def check(bundle: Bundle) -> None:
+    """Raises `BundleError` with the first finding, and how many there are."""
+    try:
+        found = list(findings(bundle))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        path = bundle.folder / "samples.parquet"
+        raise BundleError(f"{path}: cut or damaged ({reason}); take an undamaged copy") from error
+    if found:
+        more = f" (and {len(found) - 1} more findings)" if len(found) > 1 else ""
+        raise BundleError(f"{bundle.folder}: damaged: {found[0]}{more}; take an undamaged copy of the bundle")
+
+
+def findings(bundle: Bundle) -> Iterator[str]:
+    """One line for each thing that does not hold, with the first place where it does not."""
+    yield from _plan(bundle)
+    yield from _rows(bundle)
+    yield from _repetitions(bundle)
+
+
+def _plan(bundle: Bundle) -> Iterator[str]:
+    keys = [cell.key for cell in bundle.cells]
+    if len(set(keys)) < len(keys) or len({cell.index for cell in bundle.cells}) < len(keys):
+        yield "bundle.json: two cells of the plan are the same"
+    pairs = [(r.cell, r.repetition) for r in bundle.repetitions]
+    if len(set(pairs)) < len(pairs):
+        yield "bundle.json: two repetitions of one cell have the same number"
+    if unknown := {r.cell for r in bundle.repetitions} - {cell.index for cell in bundle.cells}:
+        yield f"bundle.json: repetitions of cell {min(unknown)}, which the plan does not have"
+    if bundle.status == "complete" and (missing := set(bundle.due) - set(pairs)):
+        cell, repetition = min(missing)
+        yield f"bundle.json: complete, but planned repetitions are missing, first cell {cell}, repetition {repetition}"
+
+
+def _rows(bundle: Bundle) -> Iterator[str]:
+    """What must hold in every row."""
+    if bundle.rows.frame["holds"].all():
+        return
+    broken, places = conditions(bundle.metrics), (*bundle.family.key, "repetition", "sequence")
+    counts = bundle.samples.select(value.sum().alias(name) for name, value in broken.items())
+    for name, count in counts.collect(engine="streaming").to_dicts()[0].items():
+        if count:
+            first = bundle.samples.filter(broken[name]).select(places).first().collect()
+            yield f"samples.parquet: {count:,} rows: {name}; first at {_place(first.to_dicts()[0])}"
+
+
+def _repetitions(bundle: Bundle) -> Iterator[str]:
+    """Each repetition of bundle.json against its rows, and no rows of a repetition that bundle.json does not know."""
+    own = _counts(bundle.rows)
+    for repetition in bundle.repetitions:
+        found = own.pop((repetition.cell, repetition.repetition), dict.fromkeys((*COUNTED, "cycles"), 0))
+        yield from _repetition(repetition, found)
+    if own and bundle.status == "complete":
+        cell, number = min(own)
+        named = "a cell that the plan does not have" if cell == NOWHERE else f"cell {cell}"
+        yield f"samples.parquet: rows of {named}, repetition {number}, which bundle.json does not list"
+
+
+def _repetition(repetition: Repetition, found: dict[str, int]) -> Iterator[str]:
+    counts = repetition.counts
+    if counts["offered"] != counts["ok"] + counts["late"] + counts["lost"]:
+        yield f"bundle.json: {repetition.label}: offered {counts['offered']} is not ok + late + lost"
+    if found["cycles"] != found["offered"]:
+        yield (
+            f"samples.parquet: {repetition.label}: {found['offered']} rows for {found['cycles']} cycles "
+            "(each has exactly one row that is not duplicate)"
+        )
+    for name in COUNTED:
+        if counts[name] != found[name]:
+            yield f"{repetition.label}: bundle.json counts {counts[name]} {name}, samples.parquet {found[name]}"
+
+
+def _counts(rows: Rows) -> dict[tuple[int, int], dict[str, int]]:
+    """By cell and repetition: rows by status, without warm-up, and cycles."""
+    status, sequence = rows.frame["status"], rows.frame["sequence"].to_numpy()
+    slices = {name: _sums((status == name).fill_null(value=False).to_numpy(), rows.starts) for name in STATUSES}
+    higher, lower = (_sums(_against_former(sequence, rows.starts, how), rows.starts) for how in (np.greater, np.less))
+    parts: dict[tuple[int, int], list[int]] = {}
+    for at in np.flatnonzero(~rows.warmup).tolist():
+        parts.setdefault((int(rows.cell[at]), int(rows.repetition[at])), []).append(at)
+    found = {}
+    for key, own in parts.items():
+        counts = {name: int(slices[name][own].sum()) for name in STATUSES}
+        if len(own) == 1 and not lower[own[0]]:
+            cycles = 1 + int(higher[own[0]])
+        else:
+            cycles = len(np.unique(np.concatenate([sequence[rows.starts[at] : rows.ends[at]] for at in own])))
+        found[key] = counts | {"offered": sum(counts.values()) - counts["duplicate"], "cycles": cycles}
+    return found
+
+
+def _against_former(values: Integers, starts: Integers, how: np.ufunc) -> npt.NDArray[np.bool_]:
+    """Of each value, whether it is so against the one before it in its slice; of a slice's first, not."""
+    found = np.zeros(len(values), dtype=np.bool_)
+    found[1:] = how(values[1:], values[:-1])
+    found[starts] = False
+    return found
+
+
+def _sums(flags: npt.NDArray[np.bool_], starts: Integers) -> Integers:
+    """How many are set in each slice."""
+    return np.add.reduceat(flags, starts, dtype=np.int64) if len(starts) else np.zeros(0, dtype=np.int64)
+
+
+def _place(row: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in row.items() if value != "")
+
+
+def proofs(bundle: Bundle) -> Iterator[tuple[Repetition, str, str, bool | None]]:
+    """(repetition, service, knob, held) for each knob of each counted repetition; held is none without a proof."""
+    cells = {cell.index: cell for cell in bundle.cells}
+    for repetition in bundle.repetitions:
+        if repetition.counted and repetition.cell in cells:
+            found = {(proof.service, proof.knob): proof.holds for proof in repetition.proofs}
+            for service, knobs in cells[repetition.cell].knobs.items():
+                for knob in knobs:
+                    yield repetition, service, knob, found.get((service, knob))
