@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 import synthetic
-from synthetic import ECHO, SERVER, CellSpec, Latency, Spec
+from synthetic import ECHO, SERVER, CellSpec, Facts, Latency, Spec
 
 from analysis.judging import answer, assertions, compare, gate, headline, power, reproduction, warnings
 from analysis.judging.checks import FAIL, PASS
