@@ -98,7 +98,8 @@ clean: venv ## remove what a killed run left behind (bundles stay)
 	@exec $(RUN) -m experiments clean
 
 lock: venv ## pin every Python dependency anew, with hashes
-	@for target in "pyproject.toml -o requirements.lock" "pyproject.toml --extra dev -o requirements-dev.lock" \
+	@for target in "pyproject.toml --extra amqtt -o requirements.lock" \
+	    "pyproject.toml --extra dev --extra amqtt -o requirements-dev.lock" \
 	    "clients/requirements.in -c requirements.lock -o clients/requirements.lock" \
 	    "rpi/requirements.in -c requirements.lock -o rpi/requirements.lock" \
 	    "experiments/brokers/amqtt/requirements.in -c requirements.lock -o experiments/brokers/amqtt/requirements.lock"; do \

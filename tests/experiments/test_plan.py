@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clients.schedule import Job
 from experiments import cli
 from experiments.errors import BadInputError
 from experiments.families import Study
@@ -110,6 +111,7 @@ def test_what_an_arm_swaps_is_what_its_cells_run_with(monkeypatch: pytest.Monkey
 def test_an_arms_messages_and_timeout_reach_the_control_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     planned = study_of(monkeypatch, MESSAGES="7", TIMEOUT_MS="77")
     job = planned.job(planned.cells[1], 1)
+    assert isinstance(job, Job)
     assert (job.messages, job.timeout_ms) == (7, 77)
     assert planned.scheduled_s(planned.cells[1]) == pytest.approx(12 * 0.02)
 
