@@ -8,12 +8,25 @@ missing one.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from experiments import knobs
 from experiments.knobs import Knob, Service, State
 
-Proof = dict[str, Any]
+
+class Proof(TypedDict):
+    """An entry of a repetition's `proofs` in bundle.json."""
+
+    service: str
+    knob: str
+    requested: str
+    """As a user would write it; `untouched` where nobody asked for anything."""
+    holds: bool
+    observed: dict[str, Any]
+    """`value`, in the form of `expected`, and what else was read with it."""
+    expected: NotRequired[Any]
+    text: NotRequired[str | None]
+    """Of a configuration, what was read."""
 
 
 def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[Proof]:

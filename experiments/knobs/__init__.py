@@ -105,7 +105,8 @@ def parse(text: str, services: Collection[str]) -> dict[str, tuple[Knob, ...]]:
     for part in re.split(r",(?=[a-z-]+=)", text):
         service, equals, words = part.partition("=")
         if not equals or service not in services or service in found:
-            example = "say e.g. broker=fifo:90,control-loop=none, or none, or published"
+            first, second = [*services, *services][:2]
+            example = f"say e.g. {first}=fifo:90,{second}=none, or none, or published"
             raise BadInputError("PRIORITY", text, f"{example}; services are {', '.join(services)}, each once")
         found[service] = tuple(one(word) for word in words.split("+"))
         for knob in found[service]:
