@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments import differences
+from experiments import differences, families
 from experiments.replay import Recorded
+from schema.upgrades import upgraded
 
 ROOT = Path(__file__).parents[1]
 BUNDLES = sorted((ROOT / "tests" / "data").glob("schema-1-*"))
@@ -40,6 +41,11 @@ def test_it_verifies_as_it_came_and_once_it_was_summarised_and_reported(older: P
 def test_it_compares_with_itself_and_a_replay_of_it_can_be_judged(older: Path) -> None:
     assert "B against A" in analysis("compare", older, older)
     assert "claims were reproduced, 0 contradicted" in analysis("reproduced", older, older)
+
+
+def test_what_it_left_unsaid_is_what_its_family_says_of_itself() -> None:
+    said = {"schema_version": 1}
+    assert upgraded(said, 2) == {"schema_version": 2, **families.named("control").record()}
 
 
 def test_its_replay_is_planned_as_it_ran(older: Path) -> None:
