@@ -87,11 +87,11 @@ class Stream:
             return []
         self.next_byte = (first_byte + len(payload)) & 0xFFFFFFFF
         try:
-            found, self.pending = packets.split(self.pending + payload)
+            packets_seen, self.pending = packets.split(self.pending + payload)
         except packets.PacketError:  # after a gap the middle of a packet looks like its beginning
             self.gaps, self.pending = self.gaps + 1, b""
             return []
-        return found
+        return packets_seen
 
 
 @dataclass

@@ -186,8 +186,8 @@ class Flood:
             session = Session()
             try:
                 async with asyncio.timeout(timeout_s):
-                    found = await loop.getaddrinfo(*self._address, type=socket.SOCK_STREAM)
-                    address = (str(found[0][4][0]), int(found[0][4][1]))
+                    addresses = await loop.getaddrinfo(*self._address, type=socket.SOCK_STREAM)
+                    address = (str(addresses[0][4][0]), int(addresses[0][4][1]))
                     await session.open(address, f"flood-{self._job.run}", self._way)
             except OSError as error:
                 if loop.time() > give_up_s:

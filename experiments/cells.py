@@ -44,14 +44,14 @@ class Conditions:
 
     def record(self) -> dict[str, dict[str, str]]:
         """Return `knobs` in bundle.json: by service, what was asked of which field."""
-        return {service: {knob.field: str(knob) for knob in asked} for service, asked in self.knobs}
+        return {service: {knob.field: str(knob) for knob in chosen} for service, chosen in self.knobs}
 
     def require_services(self) -> None:
         """A knob on what does not run would be a label without a fact; raise BadInputError."""
         services = self.services()
-        for service, asked in self.knobs:
+        for service, chosen in self.knobs:
             if service not in services:
-                value = f"{service}={knobs.record(asked)}"
+                value = f"{service}={knobs.record(chosen)}"
                 raise BadInputError("PRIORITY", value, f"here run only {', '.join(services)}")
 
 

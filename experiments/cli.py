@@ -159,15 +159,15 @@ def run_gate(
     FORCE=yes.
     """
     given = _given(swaps)
-    asked = gate.read(baseline, given)
-    planned = asked.plan(secrets.token_hex(4))
-    asked.require_machine()
+    gated = gate.read(baseline, given)
+    planned = gated.plan(secrets.token_hex(4))
+    gated.require_machine()
     words = [f"{name}={value}" for name, value in given.items() if name != "BASELINE"]
     command = ["make", "gate", f"BASELINE={printable(str(baseline))}", *words]
     bare = any(cell.placement == "host" for cell in planned.cells)
     notice = "placement host (plain processes), as in the baseline" if bare else None
     code, folder = _run(planned, {}, notice, command)
-    raise typer.Exit(code if code == INTERRUPTED else asked.judge(folder))
+    raise typer.Exit(code if code == INTERRUPTED else gated.judge(folder))
 
 
 def _possible(planned: plan.Plan, *, leaves_out: bool = False) -> plan.Plan:
@@ -231,12 +231,12 @@ def _run(
 
 def _notices(planned: plan.Plan, notice: str | None) -> list[str]:
     """Return what the user must know before the first cycle."""
-    asked = [knob for cell in planned.cells for _, knobs in cell.conditions.knobs for knob in knobs]
+    requested = [knob for cell in planned.cells for _, knobs in cell.conditions.knobs for knob in knobs]
     left_out = [f"left out: arm {arm}: {reason}" for arm, reason in planned.left_out]
     return [
         *([notice] if notice else []),
         *left_out,
-        *([NOTICE] if any(isinstance(knob, Flags) for knob in asked) else []),
+        *([NOTICE] if any(isinstance(knob, Flags) for knob in requested) else []),
     ]
 
 

@@ -70,10 +70,10 @@ def issue(folder: Path, names: Sequence[str]) -> Path:
 
 def remove_leftovers() -> list[Path]:
     """Remove what killed runs of this user left in the temporary folder; returns those folders."""
-    found = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.lstat().st_uid == os.getuid()]
-    for path in found:
+    leftovers = [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.lstat().st_uid == os.getuid()]
+    for path in leftovers:
         shutil.rmtree(path, ignore_errors=True)
-    return found
+    return leftovers
 
 
 def fingerprint(folder: Path) -> str:

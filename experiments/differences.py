@@ -63,11 +63,11 @@ def _of_host(recorded: Bundle, planned: Plan) -> Iterator[Fact]:
     real_time = any(
         setting in ("fifo", "rr")
         for cell in planned.cells
-        for _, asked in cell.conditions.knobs
-        for knob in asked
+        for _, chosen in cell.conditions.knobs
+        for knob in chosen
         for setting, _ in knob.settings()
     )
-    groups = {knob.field for cell in planned.cells for _, asked in cell.conditions.knobs for knob in asked}
+    groups = {knob.field for cell in planned.cells for _, chosen in cell.conditions.knobs for knob in chosen}
     limited = bool(groups & {"weight", "quota"})
     meanings = {
         "hostname_hash": (Effect.WEAKENS, "levels belong to one machine; what arms differ in travels better"),

@@ -24,26 +24,26 @@ class Disturbance:
     def __init__(self, stand: Stand, contention: Contention | None, run: str, capacity: float | None) -> None:
         self._stand = stand
         self.contention = contention
-        self.asked = contention.job(run, capacity) if contention else None
+        self.job = contention.job(run, capacity) if contention else None
 
     def begin(self) -> None:
         """Start the flood and wait until it is in force; a stressor is in force since it started."""
         if self.contention is not None and self.contention.once:
             self._stand.restart(self.contention.service)
-        if self.contention is not None and self.asked is not None:
+        if self.contention is not None and self.job is not None:
             channel = self._stand.channel(self.contention.service)
-            channel.send(json.dumps(self.asked).encode())
+            channel.send(json.dumps(self.job).encode())
             _expect(channel, "flooding", _START_TIMEOUT_S)
 
     def end(self) -> dict[str, Any]:
         """Stop the flood; returns its own account, empty for a stressor."""
-        if self.contention is None or self.asked is None:
+        if self.contention is None or self.job is None:
             return {}
         channel = self._stand.channel(self.contention.service)
         channel.send(b"stop")
-        told = _expect(channel, "done", _END_TIMEOUT_S)
-        told.pop("event")
-        return told
+        account = _expect(channel, "done", _END_TIMEOUT_S)
+        account.pop("event")
+        return account
 
 
 def capacity(stand: Stand, contention: Contention, run: str) -> float:
@@ -55,8 +55,8 @@ def capacity(stand: Stand, contention: Contention, run: str) -> float:
         disturbance = Disturbance(stand, saturate, run, None)
         disturbance.begin()
         time.sleep(_CAPACITY_S)
-        told = disturbance.end()
-        rates.append(told["delivered"] / max(told["elapsed_s"], 1e-9))
+        account = disturbance.end()
+        rates.append(account["delivered"] / max(account["elapsed_s"], 1e-9))
     return float(round(statistics.median(rates), 1))
 
 

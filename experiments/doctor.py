@@ -48,7 +48,7 @@ class Finding:
     """One line of the doctor's report; without a rating all is well."""
 
     what: str
-    found: str
+    state: str
     rating: Rating | None = None
     remedy: str = ""
     only: str = ""
@@ -83,7 +83,7 @@ def print_report(console: Console) -> int:
     for finding in findings:
         colour = _COLOURS[finding.rating] if finding.rating else "green"
         mark = f"[{colour}]{'✗ ' if finding.rating else 'ok'}[/]"
-        console.print(f"{mark}  [bold]{finding.what}[/]: {escape(finding.found)}", soft_wrap=True)
+        console.print(f"{mark}  [bold]{finding.what}[/]: {escape(finding.state)}", soft_wrap=True)
         if finding.rating:
             effect = " ".join(filter(None, [finding.rating.value, finding.only]))
             console.print(f"    [{colour}]{escape(effect)}[/] → {escape(finding.remedy)}", soft_wrap=True)
@@ -180,7 +180,7 @@ def of_tuning(tuning: dict[str, Any]) -> Iterator[Finding]:
 
 def other_runs(proc: Path = Path("/proc")) -> list[int]:
     """Find runs of ours that are under way on this machine, ours aside: by their command lines."""
-    found = []
+    ports = []
     for folder in proc.glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -188,8 +188,8 @@ def other_runs(proc: Path = Path("/proc")) -> list[int]:
             continue  # it has ended
         at = words.index(b"experiments") if b"experiments" in words else 0
         if at and words[at - 1] == b"-m" and words[at + 1] in _OUR_COMMANDS and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return sorted(found)
+            ports.append(int(folder.name))
+    return sorted(ports)
 
 
 def _other_runs() -> Iterator[Finding]:

@@ -218,8 +218,8 @@ def _endpoint(url: str | None, context: str | None, *_more: str | None) -> Endpo
     if done.returncode:
         raise UnknownContextError(context or done.stderr.strip())
     (chosen,) = json.loads(done.stdout)
-    found = chosen["Endpoints"]["docker"]
-    return Endpoint(found["Host"] or _DEFAULT_URL, _tls(chosen, verify=not found.get("SkipTLSVerify")))
+    target = chosen["Endpoints"]["docker"]
+    return Endpoint(target["Host"] or _DEFAULT_URL, _tls(chosen, verify=not target.get("SkipTLSVerify")))
 
 
 @functools.lru_cache(maxsize=8)

@@ -66,8 +66,8 @@ class Gate:
 
     def judge(self, candidate: Path) -> int:
         """Let `analysis` say what the two bundles say; returns its exit code."""
-        told = ["gate", str(self.baseline.folder.resolve()), str(candidate.resolve()), *self._options()]
-        return subprocess.run([sys.executable, "-m", "analysis", *told], cwd=ROOT, check=False).returncode
+        arguments = ["gate", str(self.baseline.folder.resolve()), str(candidate.resolve()), *self._options()]
+        return subprocess.run([sys.executable, "-m", "analysis", *arguments], cwd=ROOT, check=False).returncode
 
     def _options(self) -> list[str]:
         options = [] if self.margin_percent is None else ["--margin-percent", f"{self.margin_percent:g}"]
@@ -86,14 +86,14 @@ def read(baseline: Path, given: Mapping[str, str]) -> Gate:
     for name, value in swaps.items():
         if len({str(swappable[name](cell)) for cell in recorded.facts.plan.cells}) > 1:
             raise BadInputError(name, value, "it is what the baseline's arms differ in; leave it out")
-    asked = Settings.parse({name: given[name] for name in (*LENGTH, "BROKER_IMAGE") if name in given})
+    settings = Settings.parse({name: given[name] for name in (*LENGTH, "BROKER_IMAGE") if name in given})
     return Gate(
         baseline=recorded,
         swaps=swaps,
         named={name: given[name] for name in replay.NAMED if name in given},
-        repetitions=asked.repetitions if set(LENGTH) & set(given) else recorded.ran(),
-        precision=asked.precision,
-        broker_image=asked.broker_image,
+        repetitions=settings.repetitions if set(LENGTH) & set(given) else recorded.ran(),
+        precision=settings.precision,
+        broker_image=settings.broker_image,
         margin_percent=variables.percent(100)("MARGIN", given["MARGIN"]) if "MARGIN" in given else None,  # type: ignore[arg-type]
         force=variables.word("yes", "no")("FORCE", given.get("FORCE", "no")) == "yes",
     )

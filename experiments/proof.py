@@ -29,11 +29,11 @@ class Proof(TypedDict):
     """Of a configuration, what was read."""
 
 
-def of_service(service: Service, state: State, asked: tuple[Knob, ...]) -> list[Proof]:
+def of_service(service: Service, state: State, chosen: tuple[Knob, ...]) -> list[Proof]:
     """Prove every field of one service; give the entries of a repetition's `proofs` in bundle.json."""
     if "error" in state:
         return [entry(service.name, "process", "running", state["error"], holds=False)]
-    by_field = {knob.field: knob for knob in asked}
+    by_field = {knob.field: knob for knob in chosen}
     proofs = []
     for field, kind in knobs.fields().items():
         if not kind.of_kernel:

@@ -354,12 +354,12 @@ def _disturbed(entry: dict[str, Any], disturbing: Disturbance, witness: Witness)
     if contention is None:
         return []
     try:
-        told = disturbing.end()
+        account = disturbing.end()
     except StandError as error:
         return [str(error)]
-    achieved = witness.achieved(told)
-    entry["contention"] = contention.record(achieved, disturbing.asked)
-    shortfall = contention.shortfall(achieved, disturbing.asked) if witness.failure is None else None
+    achieved = witness.achieved(account)
+    entry["contention"] = contention.record(achieved, disturbing.job)
+    shortfall = contention.shortfall(achieved, disturbing.job) if witness.failure is None else None
     return [shortfall] if shortfall else []
 
 

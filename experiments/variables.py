@@ -207,14 +207,14 @@ def add(name: str, variable: Variable) -> None:
 
 def given(assignments: list[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Gather what the user set: the environment, then make's command line, then `NAME=VALUE` words."""
-    found = {name: environment[name] for name in VARIABLES if environment.get(name)}
-    found |= _overrides_of_make(environment)
+    values = {name: environment[name] for name in VARIABLES if environment.get(name)}
+    values |= _overrides_of_make(environment)
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise BadInputError("argument", assignment, "variables are given as NAME=VALUE")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _overrides_of_make(environment: Mapping[str, str]) -> dict[str, str]:

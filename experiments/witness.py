@@ -100,36 +100,36 @@ class Witness:
         self._longest_gap_ms = sampled.get("longest_gap_ms")
         self.observer_cpu_percent = round(100 * sampled.get("observer_cpu_s", 0.0) / self._elapsed_s, 3)
 
-    def achieved(self, told: dict[str, Any]) -> Achieved:
-        """Return what the contention's service did in this repetition; `told` is its own account."""
+    def achieved(self, account: dict[str, Any]) -> Achieved:
+        """Return what the contention's service did in this repetition; `account` is what it tells itself."""
         contention = self.conditions.contention
         service = contention.service if contention else ""
         cpu_s = self.cpu_s.get(service, 0.0)
         # What it did not get because others took it is noise, and judged as such; it is not held against it here.
         free_cpu_s = cpu_s + sum(second.idle_cpu_s for second in self._seconds)
-        return Achieved(cpu_s, free_cpu_s, self._processes.get(service, 0), told, self._seconds)
+        return Achieved(cpu_s, free_cpu_s, self._processes.get(service, 0), account, self._seconds)
 
     def _ask(self, **request: Any) -> dict[str, Any]:
         return self.stand.channel(OBSERVER.name).ask(**request)
 
     def _prove(self, pids: dict[str, int]) -> list[Proof]:
-        told = self.stand.configurations()
-        files = {name: configuration.path for name, configuration in told.items()}
+        configurations = self.stand.configurations()
+        files = {name: configuration.path for name, configuration in configurations.items()}
         states = self._ask(
             do="prove", services=pids, containers=self.stand.containers, files=files, kernel_files=knobs.kernel_files()
         )["services"]
         self._processes = {name: len(state.get("threads", ())) for name, state in states.items()}
-        asked = dict(self.conditions.knobs)
+        chosen = dict(self.conditions.knobs)
         proofs = [
             entry
             for name, state in states.items()
             for entry in (
-                *proof.of_service(self.stand.service(name), state, asked.get(name, ())),
+                *proof.of_service(self.stand.service(name), state, chosen.get(name, ())),
                 *proof.of_rt_budget(self.stand.service(name), state, self.stand.rt_budget_us(self.conditions, name)),
                 *proof.of_memory(self.stand.service(name), state, self.stand.memory_limit_bytes(name)),
             )
         ]
-        for name, configuration in told.items():
+        for name, configuration in configurations.items():
             proofs += proof.of_configuration(name, states[name], configuration.text)
         return proofs
 

@@ -41,8 +41,8 @@ class Achieved:
     free_cpu_s: float
     """CPU seconds that it used, or could have used because nobody did."""
     processes: int
-    told: dict[str, Any]
-    """The flooder's own account; empty for the others."""
+    account: dict[str, Any]
+    """What the flooder tells itself; empty for the others."""
     seconds: tuple[Second, ...] = ()
 
 
@@ -94,14 +94,14 @@ class Contention(Choice):
         """Return whether `job` needs the broker's capacity measured first."""
         return False
 
-    def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
+    def shortfall(self, achieved: Achieved, job: dict[str, Any] | None) -> str | None:
         """Return what is missing for the repetition to count, or None."""
         raise NotImplementedError
 
-    def record(self, achieved: Achieved, asked: dict[str, Any] | None) -> dict[str, Any]:
+    def record(self, achieved: Achieved, job: dict[str, Any] | None) -> dict[str, Any]:
         """Return `contention` in the bundle's repetition."""
         facts = {"kind": self.kind, "level": self.argument or None, "cpu_seconds": round(achieved.cpu_s, 3)}
-        return facts | {"processes": achieved.processes, "asked": asked} | achieved.told
+        return facts | {"processes": achieved.processes, "asked": job} | achieved.account
 
 
 def roles() -> list[Role]:

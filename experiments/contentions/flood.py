@@ -69,17 +69,17 @@ class Flood(Contention):
         assert capacity is not None
         return {"run": run, **_CALIBRATED, "rate": round(capacity * int(self.argument[:-1]) / 100, 1)}
 
-    def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
+    def shortfall(self, achieved: Achieved, job: dict[str, Any] | None) -> str | None:
         """Every client connected, the rate reached, and the flooder at work all the time, by its own account."""
-        told, asked = achieved.told, asked or {}
-        if told.get("failed_connects"):
-            return f"{told['failed_connects']} clients of the flood could not connect"
-        if told.get("disconnects"):
-            return f"the broker dropped {told['disconnects']} clients of the flood"
-        if told.get("stalled_s", 0.0) > A_TENTH * told["elapsed_s"]:
-            return f"the flooder stood still for {told['stalled_s']:.1f} of {told['elapsed_s']:.1f} s"
-        rate = asked.get("rate")
-        reached = told["sent"] / max(told["elapsed_s"], 1e-9)
+        account, job = achieved.account, job or {}
+        if account.get("failed_connects"):
+            return f"{account['failed_connects']} clients of the flood could not connect"
+        if account.get("disconnects"):
+            return f"the broker dropped {account['disconnects']} clients of the flood"
+        if account.get("stalled_s", 0.0) > A_TENTH * account["elapsed_s"]:
+            return f"the flooder stood still for {account['stalled_s']:.1f} of {account['elapsed_s']:.1f} s"
+        rate = job.get("rate")
+        reached = account["sent"] / max(account["elapsed_s"], 1e-9)
         if rate and reached < KEPT * rate:
             return f"the flood sent {reached:.0f} of {rate:.0f} messages a second; ask for a lower FLOOD"
         return None

@@ -30,7 +30,7 @@ class MqttStresser(Contention):
         """It is an image."""
         raise BadInputError("FLOOD", self.kind, "it needs a container; say FLOOD=published or PLACEMENT=docker")
 
-    def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
+    def shortfall(self, achieved: Achieved, job: dict[str, Any] | None) -> str | None:
         """It must at least have run; what it delivered is in logs/flooder.log."""
-        del asked
+        del job
         return None if achieved.cpu_s > 0 else "mqtt-stresser used no CPU at all; see logs/flooder.log"

@@ -34,9 +34,9 @@ class Stress(Contention):
             )
         return ["stress"]
 
-    def shortfall(self, achieved: Achieved, asked: dict[str, Any] | None) -> str | None:
+    def shortfall(self, achieved: Achieved, job: dict[str, Any] | None) -> str | None:
         """All workers must be there, and must have had the CPU."""
-        del asked
+        del job
         if achieved.processes < self.workers + 1:
             return f"stress runs {achieved.processes - 1} of {self.workers} workers; is there memory for them?"
         if self.busy and achieved.cpu_s < HALF * achieved.free_cpu_s:

@@ -20,7 +20,7 @@ from experiments.registry import Registry
 REGISTRY: Registry[type[Fault]] = Registry(__name__)
 
 UNBROKEN = 10
-"""Answered cycles in a row after which the loop counts as recovered; `analysis.statistics.recovery` reads samples by it."""
+"""Answered cycles in a row after which the loop counts as recovered, as `analysis.statistics.recovery` has it."""
 
 LONGEST_MS = 7_200_000
 PATIENCE_S = 5.0

@@ -100,22 +100,22 @@ Knobs = tuple[tuple[str, tuple[Knob, ...]], ...]
 
 def parse(text: str, services: Collection[str]) -> dict[str, tuple[Knob, ...]]:
     """Read `service=knob[+knob…],service=…`, of these services; raise BadInputError."""
-    found: dict[str, tuple[Knob, ...]] = {}
+    by_service: dict[str, tuple[Knob, ...]] = {}
     # cpus:0,1 has a comma of its own: a new service begins only where a name and an equals sign follow.
     for part in re.split(r",(?=[a-z-]+=)", text):
         service, equals, words = part.partition("=")
-        if not equals or service not in services or service in found:
+        if not equals or service not in services or service in by_service:
             first, second = [*services, *services][:2]
             example = f"say e.g. {first}=fifo:90,{second}=none, or none, or published"
             raise BadInputError("PRIORITY", text, f"{example}; services are {', '.join(services)}, each once")
-        found[service] = tuple(one(word) for word in words.split("+"))
-        for knob in found[service]:
+        by_service[service] = tuple(one(word) for word in words.split("+"))
+        for knob in by_service[service]:
             if knob.variable != "PRIORITY":
                 raise BadInputError("PRIORITY", part, f"that is {knob.variable}={knob}, and for all services alike")
-        fields = [knob.field for knob in found[service]]
+        fields = [knob.field for knob in by_service[service]]
         if len(set(fields)) != len(fields):
             raise BadInputError("PRIORITY", part, "these set the same thing twice; keep one of them")
-    return found
+    return by_service
 
 
 def one(text: str) -> Knob:

@@ -38,8 +38,8 @@ class Affinity(Knob):
     @classmethod
     def observed(cls, state: State) -> Any:
         """Return the CPUs of all threads, or every variant there is."""
-        found = sorted({tuple(thread["cpus"]) for thread in state["threads"]})
-        return found[0] if len(found) == 1 else found
+        variants = sorted({tuple(thread["cpus"]) for thread in state["threads"]})
+        return variants[0] if len(variants) == 1 else variants
 
     @classmethod
     def untouched(cls, service: Service) -> Any:

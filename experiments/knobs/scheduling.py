@@ -16,8 +16,8 @@ class Scheduling(Knob):
     @classmethod
     def observed(cls, state: State) -> Any:
         """Return `POLICY priority/nice`, or every variant there is where threads differ."""
-        found = sorted({describe(t["policy"], t["priority"], t["nice"]) for t in state["threads"]})
-        return found[0] if len(found) == 1 else found
+        variants = sorted({describe(t["policy"], t["priority"], t["nice"]) for t in state["threads"]})
+        return variants[0] if len(variants) == 1 else variants
 
     @classmethod
     def untouched(cls, service: Service) -> Any:  # noqa: ARG003

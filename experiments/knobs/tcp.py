@@ -29,8 +29,8 @@ class NoDelay(Knob):
         """Return `nodelay` or `nagle`, both where connections differ, None without any connection."""
         if "connections_error" in state:
             return f"unreadable without CAP_SYS_PTRACE ({state['connections_error']})"
-        found = sorted({"nodelay" if connection["nodelay"] else "nagle" for connection in state["connections"]})
-        return (found[0] if len(found) == 1 else found) if found else None
+        variants = sorted({"nodelay" if connection["nodelay"] else "nagle" for connection in state["connections"]})
+        return (variants[0] if len(variants) == 1 else variants) if variants else None
 
     @classmethod
     def untouched(cls, service: Service) -> Any:  # noqa: ARG003

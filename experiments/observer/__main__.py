@@ -88,10 +88,10 @@ class Observer:
 
         `kernel_files` has further files to read of each, see `experiments.knobs.Knob.kernel_file`.
         """
-        told, further = files or {}, kernel_files or {}
+        paths, further = files or {}, kernel_files or {}
         return {
             "services": {
-                name: _state(pid, told.get(name), further, containers=containers) for name, pid in services.items()
+                name: _state(pid, paths.get(name), further, containers=containers) for name, pid in services.items()
             }
         }
 
@@ -192,10 +192,10 @@ def _members(pid: int, *, containers: bool) -> list[int]:
 def _state(pid: int, file: str | None, kernel_files: dict[str, str], *, containers: bool) -> dict[str, Any]:
     try:
         members = _members(pid, containers=containers)
-        found = [thread for member in members for thread in threads.read(member)]
+        all_threads = [thread for member in members for thread in threads.read(member)]
         group = Cgroup(pid)
         state: dict[str, Any] = {
-            "threads": found, "weight": group.cpu_weight(), "quota": group.cpu_quota(),
+            "threads": all_threads, "weight": group.cpu_weight(), "quota": group.cpu_quota(),
             "rt_budget_us": group.rt_budget_us(), "memory_limit_bytes": group.memory_limit_bytes(),
             "kernel_files": {field: _texts(template, members) for field, template in kernel_files.items()},
         }  # fmt: skip

@@ -73,8 +73,8 @@ class Machine:
 
     def os_name(self) -> str | None:
         """Return the distribution, as it calls itself."""
-        found = re.search(r'^PRETTY_NAME="?([^"\n]*)', self._read("etc/os-release"), re.MULTILINE)
-        return found[1] if found else None
+        match = re.search(r'^PRETTY_NAME="?([^"\n]*)', self._read("etc/os-release"), re.MULTILINE)
+        return match[1] if match else None
 
     def cgroup_version(self) -> str:
         """Return `v2`, `hybrid` (v1 controllers beside a v2 tree), `v1` or `none`."""
@@ -115,9 +115,9 @@ class Machine:
     def cpu_model(self) -> str | None:
         """Return the processor's name, on arm64 from its part number and the board's device tree."""
         info = self._read("proc/cpuinfo")
-        found = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE | re.IGNORECASE)
-        if found:
-            return found[1].strip()
+        match = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE | re.IGNORECASE)
+        if match:
+            return match[1].strip()
         part, board = _arm_part(info), self._device_tree_model()
         return " ".join(filter(None, [part, f"({board})" if part and board else board])) or None
 
@@ -135,16 +135,16 @@ class Machine:
         return None
 
     def _stolen_s(self) -> float | None:
-        found = re.search(r"^cpu +(?:\d+ +){7}(\d+)", self._read("proc/stat"), re.MULTILINE)
-        return int(found[1]) / os.sysconf("SC_CLK_TCK") if found else None
+        match = re.search(r"^cpu +(?:\d+ +){7}(\d+)", self._read("proc/stat"), re.MULTILINE)
+        return int(match[1]) / os.sysconf("SC_CLK_TCK") if match else None
 
     def _swap_used_bytes(self) -> int:
         sizes = dict(re.findall(r"^(Swap\w+):\s+(\d+) kB", self._read("proc/meminfo"), re.MULTILINE))
         return 1024 * (int(sizes.get("SwapTotal", 0)) - int(sizes.get("SwapFree", 0)))
 
     def _pressure_percent(self) -> float | None:
-        found = re.search(r"^some avg10=([\d.]+)", self._read("proc/pressure/cpu"))
-        return float(found[1]) if found else None
+        match = re.search(r"^some avg10=([\d.]+)", self._read("proc/pressure/cpu"))
+        return float(match[1]) if match else None
 
     def _flag(self, name: str) -> bool | None:
         return {"1": True, "0": False}.get(self._read(name).strip())

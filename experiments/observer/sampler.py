@@ -263,14 +263,14 @@ def _pressure(text: bytes) -> dict[str, float]:
 def _cpu_stat(text: bytes) -> dict[str, float]:
     """cpu.stat: usage and throttling; version 1 counts throttling in ns and has no usage."""
     fields = dict(line.split(b" ", 1) for line in text.splitlines() if b" " in line)
-    found = {}
+    counters = {}
     if b"usage_usec" in fields:
-        found["cpu_us"] = float(fields[b"usage_usec"])
+        counters["cpu_us"] = float(fields[b"usage_usec"])
     if b"throttled_usec" in fields:
-        found["throttled_us"] = float(fields[b"throttled_usec"])
+        counters["throttled_us"] = float(fields[b"throttled_usec"])
     elif b"throttled_time" in fields:
-        found["throttled_us"] = float(fields[b"throttled_time"]) / 1000
-    return found
+        counters["throttled_us"] = float(fields[b"throttled_time"]) / 1000
+    return counters
 
 
 def _schedstat(text: bytes) -> dict[str, float]:
@@ -280,9 +280,9 @@ def _schedstat(text: bytes) -> dict[str, float]:
 
 
 def _run_delay(text: bytes) -> dict[str, float]:
-    found = _schedstat(text)
-    found.pop("cpu_us", None)
-    return found
+    counters = _schedstat(text)
+    counters.pop("cpu_us", None)
+    return counters
 
 
 _SWITCHES = {b"voluntary_ctxt_switches": "voluntary_switches", b"nonvoluntary_ctxt_switches": "involuntary_switches"}

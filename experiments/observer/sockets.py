@@ -21,7 +21,7 @@ _PIDFD_GETFD = 438  # the same number on every architecture, as all system calls
 
 def connections(pid: int) -> list[dict[str, Any]]:
     """Return `peer`, `local` and `nodelay` of every connected TCP socket; raises OSError where it may not look."""
-    found = []
+    sockets = []
     pidfd = os.pidfd_open(pid)
     try:
         # Descriptors are tried, not listed: /proc/PID/fd opens to the process's own user only.
@@ -30,12 +30,12 @@ def connections(pid: int) -> list[dict[str, Any]]:
             number = ctypes.get_errno()
             if copy >= 0:
                 connection = _connection(copy)
-                found += [connection] if connection else []
+                sockets += [connection] if connection else []
             elif number != errno.EBADF:
                 raise OSError(number, f"pidfd_getfd: {os.strerror(number)}")
     finally:
         os.close(pidfd)
-    return found
+    return sockets
 
 
 def _slots(pid: int) -> int:

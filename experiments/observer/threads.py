@@ -50,11 +50,11 @@ def run_ns(pid: int) -> int:
 
 def descendants(pid: int) -> list[int]:
     """Return the process and all it started, by /proc/PID/task/TID/children."""
-    found = [pid]
-    for parent in found:
+    pids = [pid]
+    for parent in pids:
         for tid in _tids(parent):
-            found += [int(child) for child in _read(f"/proc/{parent}/task/{tid}/children").split()]
-    return found
+            pids += [int(child) for child in _read(f"/proc/{parent}/task/{tid}/children").split()]
+    return pids
 
 
 def _thread(tid: int) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Powers:
     @classmethod
     def needed(cls, conditions: Conditions) -> Powers:
         """What the knobs of these conditions take."""
-        settings = {name for _, asked in conditions.knobs for knob in asked for name, _ in knob.settings()}
+        settings = {name for _, chosen in conditions.knobs for knob in chosen for name, _ in knob.settings()}
         return cls(bool(settings), not settings.isdisjoint(REAL_TIME))
 
     def __or__(self, other: Powers) -> Powers:
@@ -163,17 +163,17 @@ class DockerStand(Stand):
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Pull or build the images; ask the engine what it is."""
         self._folder, self._run, self._project = folder, run, f"testbed-{run}"
-        found = self.build().replaced(self._pinned)
+        used = self.build().replaced(self._pinned)
         version, info = self._engine.version(), self._engine.info()
-        self._environment = found.environment | {"TESTBED_PROJECT": self._project, "TESTBED_RUN": run}
+        self._environment = used.environment | {"TESTBED_PROJECT": self._project, "TESTBED_RUN": run}
         far = self._examine(info) if engine.is_far() else {}
         self._environment |= {"HOST_CPUS": self.host_cpus, "PI_CPUS": self.pi_cpus}
         self._limits_memory = bool(info.get("MemoryLimit", True))
         if not self._limits_memory:
             print("testbed: this engine's kernel ignores memory limits: boot with cgroup_enable=memory", flush=True)
         return far | {
-            "images": found.record(self._engine),
-            "base_image": found.record_base(self._engine),
+            "images": used.record(self._engine),
+            "base_image": used.record_base(self._engine),
             "engine": {
                 "version": version["Version"],
                 "api": version["ApiVersion"],
@@ -207,8 +207,8 @@ class DockerStand(Stand):
         self.as_run = relocated(self._compose("config"))
         if not (first := self._folder / "compose.yml").exists():  # what a stand that never comes up was to be
             first.write_text(self.as_run)
-        told = json.loads(self._compose("config", "--format", "json"))["services"]
-        self._memory_limits = {name: int(service["mem_limit"]) for name, service in told.items()}
+        entries = json.loads(self._compose("config", "--format", "json"))["services"]
+        self._memory_limits = {name: int(service["mem_limit"]) for name, service in entries.items()}
         helper = conditions.fault.helper if conditions.fault else None
         services = [OBSERVER.name, *conditions.services(), *([helper] if helper else [])]
         # What was set on a running process, and its group's real-time budget, is undone only by a new container.
@@ -337,8 +337,8 @@ class DockerStand(Stand):
             services[conditions.contention.service] = command | image | conditions.contention.compose()
         services[OBSERVER.name] = {"logging": {"driver": "none"}, "cap_add": self._powers.capabilities()}
         # Of a contention that was taken away, for the floor, knobs may be left.
-        running = [(service, asked) for service, asked in conditions.knobs if service in conditions.services()]
-        wishes = [(service, knob.compose()) for service, asked in running for knob in asked]
+        running = [(service, chosen) for service, chosen in conditions.knobs if service in conditions.services()]
+        wishes = [(service, knob.compose()) for service, chosen in running for knob in chosen]
         for service, extra in [*self.wishes(conditions), *wishes]:
             services[service] = services.get(service, {}) | extra
         for service in set(services) - self._declared():

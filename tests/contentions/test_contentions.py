@@ -105,7 +105,7 @@ def test_slow_consumers_have_a_job_of_their_own() -> None:
     assert not contention("slow-consumer").needs_capacity()
 
 
-CPU_BUSY = Achieved(cpu_s=3.9, free_cpu_s=4.0, processes=12, told={})
+CPU_BUSY = Achieved(cpu_s=3.9, free_cpu_s=4.0, processes=12, account={})
 FLOODED: dict[str, Any] = {"sent": 2000, "delivered": 1990, "elapsed_s": 1.0, "failed_connects": 0, "disconnects": 0}
 
 

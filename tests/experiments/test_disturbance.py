@@ -55,14 +55,14 @@ def test_without_a_contention_nothing_is_asked_of_anybody(stand: OneService, flo
     disturbing = Disturbance(stand, None, RUN, None)
     disturbing.begin()
     assert disturbing.end() == {}
-    assert (disturbing.asked, flooder.heard, stand.steps) == (None, [], [])
+    assert (disturbing.job, flooder.heard, stand.steps) == (None, [], [])
 
 
 def test_a_stressor_runs_all_the_time_and_needs_no_job(stand: OneService, flooder: Flooder) -> None:
     disturbing = Disturbance(stand, contention("cpu"), RUN, None)
     disturbing.begin()
     assert disturbing.end() == {}
-    assert (disturbing.asked, flooder.heard, stand.steps) == (None, [], [])
+    assert (disturbing.job, flooder.heard, stand.steps) == (None, [], [])
 
 
 def test_a_flood_gets_its_job_is_waited_for_and_stopped_and_gives_its_own_account(
@@ -73,9 +73,9 @@ def test_a_flood_gets_its_job_is_waited_for_and_stopped_and_gives_its_own_accoun
     flooder.accounts = [{"published": 3}]
     disturbing.begin()
     assert disturbing.end() == {"published": 3}
-    assert flooder.heard == [disturbing.asked, "stop"]
-    assert disturbing.asked is not None
-    assert (disturbing.asked["run"], disturbing.asked["rate"]) == (RUN, 500.0)
+    assert flooder.heard == [disturbing.job, "stop"]
+    assert disturbing.job is not None
+    assert (disturbing.job["run"], disturbing.job["rate"]) == (RUN, 500.0)
     assert stand.steps == []
 
 

@@ -48,7 +48,7 @@ def test_real_time_is_blocked_only_where_budgets_cannot_be_given(
 
 
 def test_unknown_is_not_called_bare_metal() -> None:
-    said = next(iter(doctor.of_machine(FACTS | {"virtual": None}))).found
+    said = next(iter(doctor.of_machine(FACTS | {"virtual": None}))).state
     assert "unknown" in said
     assert "bare metal" not in said
 
@@ -81,7 +81,7 @@ def test_an_engine_that_ignores_limits_weakens_or_blocks() -> None:
 
 
 def test_nothing_is_said_of_capabilities_that_the_engine_supplies() -> None:
-    said = " ".join(finding.what + finding.found + finding.remedy for finding in doctor.examine())
+    said = " ".join(finding.what + finding.state + finding.remedy for finding in doctor.examine())
     assert "SYS_RESOURCE" not in said
     assert "NET_RAW" not in said
 

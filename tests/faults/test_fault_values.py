@@ -211,7 +211,8 @@ def test_a_broker_that_would_keep_no_session_refuses_persistent_ones(monkeypatch
     def conditions(broker: str, fault: str) -> ControlConditions:
         settings = Settings.parse({"MESSAGES": "1000", "INTERVALS": "20", "BROKER": broker, "SESSION": "persistent",
                                    "DEVICE": "none", "FAULT": fault})  # fmt: skip
-        return of_scenario("0", settings, "0123abcd", "host").cells[0].conditions
+        planned: ControlConditions = of_scenario("0", settings, "0123abcd", "host").cells[0].conditions
+        return planned
 
     ControlAsProcesses().check(conditions("mosquitto", "pi:kill"))
     with pytest.raises(BadInputError, match="SESSION=persistent: aMQTT keeps none of clients without a password"):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from stand import Runner, eventually
 
-from experiments import cli, engine
+from experiments import cli, engine, families
 from experiments.errors import BadInputError
 from experiments.variables import Settings
 
@@ -104,7 +104,7 @@ def test_a_far_engine_that_cannot_be_reached_is_refused_and_not_replaced_by_plai
     assert "Connection refused" in lack.reason
     assert cli._placement(Settings())[0] == "docker"
     with pytest.raises(BadInputError, match="PLACEMENT=docker: no engine at ssh://"):
-        cli._stand("docker")
+        cli._stand(families.named("control"), "docker")
 
 
 def test_a_run_over_ssh_is_complete_and_describes_the_machine_there(far_url: str, runner: Runner) -> None:

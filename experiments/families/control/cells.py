@@ -82,14 +82,14 @@ def _knobs(scenario: Scenario, settings: Settings) -> Knobs:
     priority = settings.priority or settings.fidelity  # the thesis as it was: with flags where it had them
     if priority == "none":
         return ()
-    asked = {service: (knobs.one(words),) for service, words in scenario.priority.items()}
+    usual = {service: (knobs.one(words),) for service, words in scenario.priority.items()}
     if priority == "published":
-        if settings.priority and not asked:
+        if settings.priority and not usual:
             raise BadInputError(
                 "PRIORITY", priority, f"the thesis sets none in {scenario.title!r}; leave it out, or say broker=flags"
             )
-        return knobs.frozen({service: (knobs.one("flags"),) for service in asked})
-    return knobs.frozen(asked | (knobs.parse(priority, settable()) if priority else {}))
+        return knobs.frozen({service: (knobs.one("flags"),) for service in usual})
+    return knobs.frozen(usual | (knobs.parse(priority, settable()) if priority else {}))
 
 
 def settable() -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def recorded(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) 
         raise BadInputError("SECURITY", ", ".join(sorted(protected)), "all services have the same")
     security = str(variables.VARIABLES["SECURITY"].parse("SECURITY", protected.pop() if protected else "none"))
     tcp = str(variables.VARIABLES["TCP"].parse("TCP", cell.knobs.get(BROKER.name, {}).get(NoDelay.field, "nodelay")))
-    asked = {service: _recorded_knobs(service, fields) for service, fields in cell.knobs.items()}
+    by_service = {service: _recorded_knobs(service, fields) for service, fields in cell.knobs.items()}
     conditions = ControlConditions(
         boards.parse(_device(cell, named.get("DEVICE"))),
         tcp,
@@ -115,7 +115,7 @@ def recorded(cell: schema.Cell, facts: schema.Bundle, named: Mapping[str, str]) 
         cell.session,
         security,
         contention=contentions.parse(cell.contention or "none"),
-        knobs=knobs.frozen({service: chosen for service, chosen in asked.items() if chosen}),
+        knobs=knobs.frozen({service: chosen for service, chosen in by_service.items() if chosen}),
         fault=_fault(cell, named.get("FAULT")),
     )
     conditions.require_services()

@@ -10,7 +10,7 @@ from typing import Any
 from experiments import proof
 from experiments.families import Cycle, Outcome
 from experiments.families.control.conditions import ControlCell
-from experiments.families.control.metrics import Told, metrics
+from experiments.families.control.metrics import FromRow, metrics
 from experiments.families.control.roles import BOARD, BROKER, PI, ROLES
 from experiments.knobs import Knob, Service, security
 from experiments.placements import Stand
@@ -31,7 +31,7 @@ def cycle(row: list[Any]) -> Cycle:
     """Read a row of `clients.schedule.Row`."""
     sequence, intended_ns, sent_ns, received_ns, _, outcome, board, duplicate = row
     failure = None if outcome == "ok" else _CAUSES[outcome]
-    measured = {metric.name: metric.told(row) for metric in metrics() if isinstance(metric, Told)}
+    measured = {metric.name: metric.value(row) for metric in metrics() if isinstance(metric, FromRow)}
     return Cycle(sequence, intended_ns, sent_ns, received_ns, failure, duplicate, measured, {"board": board})
 
 
@@ -55,14 +55,14 @@ def of_qos(done: dict[str, Any], granted: int, qos: int, qos_answer: int) -> lis
     return [granting, proof.entry(BROKER.name, "qos of requests, answers", f"{qos}, {qos_answer}", seen, holds=holds)]
 
 
-def of_security(protection: dict[str, Any], asked: dict[str, tuple[Knob, ...]]) -> list[Proof]:
+def of_security(protection: dict[str, Any], by_service: dict[str, tuple[Knob, ...]]) -> list[Proof]:
     """Prove what protects each end of the connections, as both clients and a stranger at the door found it.
 
     `protection` is what `clients.control_loop` told, by service.
     """
     proofs = []
     for name in connected(ROLES):
-        knob = next((knob for knob in asked.get(name, ()) if knob.field == security.Password.field), None)
+        knob = next((knob for knob in by_service.get(name, ()) if knob.field == security.Password.field), None)
         expected = knob.expected() if knob else security.Password.untouched(Service(name, (), connects=True))
         observed = _broker_side(protection) if name == BROKER.name else security.of_client(protection[name])
         requested = str(knob) if knob else "untouched"

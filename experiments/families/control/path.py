@@ -32,11 +32,11 @@ Passed = dict[tuple[str, str, int], int]
 
 def passed(messages: list[list[Any]], repetition: int) -> Passed:
     """Index one repetition's messages; of one that passed twice (a duplicate) the first counts."""
-    found: Passed = {}
+    times_ns: Passed = {}
     for passed_ns, direction, kind, of_repetition, sequence in messages:
         if of_repetition == repetition:
-            found.setdefault((direction, kind, sequence), passed_ns)
-    return found
+            times_ns.setdefault((direction, kind, sequence), passed_ns)
+    return times_ns
 
 
 def split(sample: dict[str, Any], seen: Passed) -> dict[str, Any] | None:

@@ -35,8 +35,8 @@ def swapped(cell: ControlCell, swaps: Mapping[str, str]) -> ControlCell:
     if broker := swaps.get("BROKER"):
         conditions = replace(conditions, broker=brokers.parse(broker).kind)
     if priority := swaps.get("PRIORITY"):
-        asked = () if priority == "none" else knobs.frozen(knobs.parse(priority, settable()))
-        conditions = replace(conditions, knobs=asked)
+        chosen = () if priority == "none" else knobs.frozen(knobs.parse(priority, settable()))
+        conditions = replace(conditions, knobs=chosen)
     tcp = swaps.get("TCP", conditions.tcp)
     conditions = replace(conditions, tcp=str(variables.VARIABLES["TCP"].parse("TCP", tcp)))
     conditions.require_services()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Metrics of the control loop: T, then what its parts are. One file registers one more.
 
-A further one is the difference of two, or what an answer tells of itself: R, and what `told` makes of a row.
+A further one is the difference of two, or what an answer tells of itself: R, and what `value` makes of a row.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from experiments.registry import Registry
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told(Metric):
+class FromRow(Metric):
     """A metric that is read from the control loop's row of an answered cycle, see `clients.schedule.Row`."""
 
-    told: Callable[[list[Any]], int | None]
+    value: Callable[[list[Any]], int | None]
     """Whole µs; None where this answer does not tell."""
 
 
