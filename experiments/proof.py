@@ -11,7 +11,8 @@ import hashlib
 from typing import Any, NotRequired, TypedDict
 
 from experiments import knobs
-from experiments.knobs import Knob, Service, State
+from experiments.knobs import Knob, Service
+from experiments.observer.state import State, Unreadable
 
 
 class Proof(TypedDict):
@@ -29,7 +30,7 @@ class Proof(TypedDict):
     """Of a configuration, what was read."""
 
 
-def of_service(service: Service, state: State, chosen: tuple[Knob, ...]) -> list[Proof]:
+def of_service(service: Service, state: State | Unreadable, chosen: tuple[Knob, ...]) -> list[Proof]:
     """Prove every field of one service; give the entries of a repetition's `proofs` in bundle.json."""
     if "error" in state:
         return [entry(service.name, "process", "running", state["error"], holds=False)]
@@ -52,27 +53,27 @@ def of_service(service: Service, state: State, chosen: tuple[Knob, ...]) -> list
     return proofs
 
 
-def of_rt_budget(service: Service, state: State, budget_us: int) -> list[Proof]:
+def of_rt_budget(service: Service, state: State | Unreadable, budget_us: int) -> list[Proof]:
     """Prove the real-time budget a second of a service's group; nothing to prove where the kernel keeps none."""
-    held_us = state.get("rt_budget_us")
+    held_us = None if "error" in state else state["rt_budget_us"]
     if not budget_us or held_us is None:
         return []
     return [entry(service.name, "rt budget", f"{budget_us} us", f"{held_us} us", holds=held_us == budget_us)]
 
 
-def of_memory(service: Service, state: State, limit_bytes: int | None) -> list[Proof]:
+def of_memory(service: Service, state: State | Unreadable, limit_bytes: int | None) -> list[Proof]:
     """Prove how much memory a service's group may take; nothing to prove where no limit can be had."""
     if limit_bytes is None or "error" in state:
         return []
-    held_bytes = state.get("memory_limit_bytes")
+    held_bytes = state["memory_limit_bytes"]
     observed = "no limit" if held_bytes is None else f"{held_bytes} bytes"
     one = entry(service.name, "memory", "untouched", observed, holds=held_bytes == limit_bytes)
     return [one | {"expected": f"{limit_bytes} bytes"}]
 
 
-def of_configuration(service: str, state: State, expected: str) -> list[Proof]:
+def of_configuration(service: str, state: State | Unreadable, expected: str) -> list[Proof]:
     """Prove that a service runs on the configuration we wrote, as its own process sees the file."""
-    text = state.get("configuration")
+    text = None if "error" in state else state["configuration"]
     one = entry(service, "configuration", str(_digest(expected)), _digest(text), holds=text == expected)
     return [one | {"text": text}]
 

@@ -13,6 +13,7 @@ from experiments.contentions import Achieved, Second
 from experiments.errors import StandError
 from experiments.knobs.tcp import NoDelay
 from experiments.observer.sampler import Scope
+from experiments.observer.state import State, Unreadable
 from experiments.placements import Stand
 from experiments.proof import Proof
 from experiments.roles import OBSERVER
@@ -115,10 +116,10 @@ class Witness:
     def _prove(self, pids: dict[str, int]) -> list[Proof]:
         configurations = self.stand.configurations()
         files = {name: configuration.path for name, configuration in configurations.items()}
-        states = self._ask(
+        states: dict[str, State | Unreadable] = self._ask(
             do="prove", services=pids, containers=self.stand.containers, files=files, kernel_files=knobs.kernel_files()
         )["services"]
-        self._processes = {name: len(state.get("threads", ())) for name, state in states.items()}
+        self._processes = {name: 0 if "error" in state else len(state["threads"]) for name, state in states.items()}
         chosen = dict(self.conditions.knobs)
         proofs = [
             entry

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from experiments.errors import BadInputError
+from experiments.observer.state import State
 from experiments.registry import Choice, Registry, read
 
 REGISTRY: Registry[type[Knob]] = Registry(__name__)
-
-State = dict[str, Any]
-"""What `experiments.observer` read back of one service."""
 
 
 @dataclass(frozen=True)

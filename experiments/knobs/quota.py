@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from experiments.cpus import machine_cpus
-from experiments.knobs import Knob, Service, State
+from experiments.knobs import Knob, Service
+from experiments.observer.state import State
 
 
 class Quota(Knob):

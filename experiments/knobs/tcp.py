@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.knobs import Knob, Service, State
+from experiments.knobs import Knob, Service
+from experiments.observer.state import State
 
 
 class NoDelay(Knob):

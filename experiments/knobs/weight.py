@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from experiments.knobs import Knob, Service, State
+from experiments.knobs import Knob, Service
+from experiments.observer.state import State
 
 DEFAULT = 1024
 _DEFAULTS = {("shares", DEFAULT), ("weight", 100)}

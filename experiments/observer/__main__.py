@@ -34,6 +34,7 @@ from experiments.observer import disk, sockets, threads
 from experiments.observer.cgroup import PARENT_BUDGET_US, Cgroup, lower_rt_budgets
 from experiments.observer.facts import Machine
 from experiments.observer.sampler import INTERVAL_NS, Sampler, Scope
+from experiments.observer.state import State, Unreadable
 
 
 class Observer:
@@ -189,19 +190,19 @@ def _members(pid: int, *, containers: bool) -> list[int]:
     return Cgroup(pid).pids() if containers else threads.descendants(pid)
 
 
-def _state(pid: int, file: str | None, kernel_files: dict[str, str], *, containers: bool) -> dict[str, Any]:
+def _state(pid: int, file: str | None, kernel_files: dict[str, str], *, containers: bool) -> State | Unreadable:
     try:
         members = _members(pid, containers=containers)
         all_threads = [thread for member in members for thread in threads.read(member)]
         group = Cgroup(pid)
-        state: dict[str, Any] = {
+        state: State = {
             "threads": all_threads, "weight": group.cpu_weight(), "quota": group.cpu_quota(),
             "rt_budget_us": group.rt_budget_us(), "memory_limit_bytes": group.memory_limit_bytes(),
             "kernel_files": {field: _texts(template, members) for field, template in kernel_files.items()},
+            "configuration": _configuration(pid, file) if file else None,
         }  # fmt: skip
     except OSError as error:
         return {"error": str(error)}
-    state["configuration"] = _configuration(pid, file) if file else None
     try:
         state["connections"] = sockets.connections(pid)
     except OSError as error:

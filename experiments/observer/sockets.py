@@ -13,13 +13,14 @@ import os
 import socket
 import stat
 from pathlib import Path
-from typing import Any
+
+from experiments.observer.state import Connection
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # the same number on every architecture, as all system calls since 424
 
 
-def connections(pid: int) -> list[dict[str, Any]]:
+def connections(pid: int) -> list[Connection]:
     """Return `peer`, `local` and `nodelay` of every connected TCP socket; raises OSError where it may not look."""
     sockets = []
     pidfd = os.pidfd_open(pid)
@@ -44,7 +45,7 @@ def _slots(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("FDSize:"))
 
 
-def _connection(copy: int) -> dict[str, Any] | None:
+def _connection(copy: int) -> Connection | None:
     if not stat.S_ISSOCK(os.fstat(copy).st_mode):
         os.close(copy)
         return None

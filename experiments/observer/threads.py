@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+
+from experiments.observer.state import Thread
 
 POLICIES = {"other": os.SCHED_OTHER, "fifo": os.SCHED_FIFO, "rr": os.SCHED_RR}
 _NAMES = {
@@ -15,7 +16,7 @@ _NAMES = {
 _RESET_ON_FORK = 0x40000000
 
 
-def read(pid: int) -> list[dict[str, Any]]:
+def read(pid: int) -> list[Thread]:
     """Policy, priority, nice and CPUs of each thread, as sched_getscheduler(2) and its kin tell."""
     return [_thread(tid) for tid in _tids(pid)]
 
@@ -57,7 +58,7 @@ def descendants(pid: int) -> list[int]:
     return pids
 
 
-def _thread(tid: int) -> dict[str, Any]:
+def _thread(tid: int) -> Thread:
     policy = os.sched_getscheduler(tid) & ~_RESET_ON_FORK
     return {
         "tid": tid,

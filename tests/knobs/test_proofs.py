@@ -6,15 +6,15 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import kernel
 import pytest
-from kernel import State
 
 from experiments import knobs, proof
 from experiments.families.control import outcome
 from experiments.knobs import Service
+from experiments.observer.state import Connection, State, Thread, Unreadable
 
 SERVICE = Service("broker", (0, 1))
 CPU = min(os.sched_getaffinity(0))
@@ -30,15 +30,15 @@ def untouched(**changes: Any) -> State:
 
 def threads(number: slice = slice(None), **changes: Any) -> Change:
     """Change all threads, or some."""
-    return lambda state: [thread.update(changes) for thread in state["threads"][number]]
+    return lambda state: [thread.update(cast("Thread", changes)) for thread in state["threads"][number]]
 
 
 def holds(**changes: Any) -> Change:
-    return lambda state: state.update(changes)
+    return lambda state: state.update(cast("State", changes))
 
 
 def connections(number: slice = slice(None), **changes: Any) -> Change:
-    return lambda state: [each.update(changes) for each in state["connections"][number]]
+    return lambda state: [each.update(cast("Connection", changes)) for each in state["connections"][number]]
 
 
 ONE = slice(1, 2)
@@ -96,7 +96,7 @@ UNASKABLE = {"tcp"}
 """Services that disturb may connect as they like; the others are always asked."""
 
 
-def problems(state: State, *asked: str) -> list[str]:
+def problems(state: State | Unreadable, *asked: str) -> list[str]:
     return proof.problems(proof.of_service(SERVICE, state, tuple(map(knobs.one, asked))))
 
 

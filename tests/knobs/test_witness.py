@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kernel import CONFIGURATION, State, untouched
+from kernel import CONFIGURATION, untouched
 
 from experiments import knobs, proof
 from experiments.boards.none import NoBoard
 from experiments.families.control.conditions import ControlConditions
 from experiments.families.control.roles import ROLES
+from experiments.observer.state import State
 from experiments.placements import Channel, Configuration, Stand
 from experiments.witness import Witness
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from kernel import untouched
 from trees import GROUP, PID, SCOPE, Tree
 
 from experiments import knobs
@@ -95,7 +96,7 @@ def test_a_group_without_the_controller_has_no_weight_and_no_limit(tree: Tree) -
 @pytest.mark.parametrize("host", ["v1", "hybrid", "v2"])
 def test_a_container_nobody_touched_reads_as_untouched_on_every_host(tree: Tree, host: str) -> None:
     getattr(tree, host)()
-    state = {"weight": Cgroup(PID).cpu_weight(), "quota": Cgroup(PID).cpu_quota()}
+    state = untouched(weight=Cgroup(PID).cpu_weight(), quota=Cgroup(PID).cpu_quota())
     service = Service("broker", (0,))
     for field in ("weight", "quota"):
         kind = knobs.fields()[field]
@@ -112,10 +113,10 @@ def test_a_weight_that_cannot_be_read_is_not_taken_for_the_default(tree: Tree) -
 def test_a_weight_is_known_by_either_conversion_to_version_2(tree: Tree, weight: int, by: str) -> None:
     asked = Weight("16384")
     tree.v2(cpu__weight=str(weight))
-    assert asked.agrees(Weight.observed({"weight": Cgroup(PID).cpu_weight()})), by
+    assert asked.agrees(Weight.observed(untouched(weight=Cgroup(PID).cpu_weight()))), by
     for wrong in (100, weight - 1, weight + 1, 16384):
         tree.v2(cpu__weight=str(wrong))
-        assert not asked.agrees(Weight.observed({"weight": Cgroup(PID).cpu_weight()}))
+        assert not asked.agrees(Weight.observed(untouched(weight=Cgroup(PID).cpu_weight())))
 
 
 def budgets(tree: Tree, *groups: str) -> list[str]:

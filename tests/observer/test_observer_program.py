@@ -110,7 +110,7 @@ def test_the_end_of_its_input_ends_it(observer: Observer) -> None:
 def test_the_configuration_is_the_file_its_process_was_told(observer: Observer, tmp_path: Path) -> None:
     file, waits = tmp_path / "broker.conf", tmp_path / "waits.py"
     file.write_text("max_qos 1\n")
-    waits.write_text("input()")
+    waits.write_text("print('here', flush=True); input()")
     for words, seen in (
         (["-c", str(file)], "max_qos 1\n"),
         ([f"-Dconfiguration={file}"], "max_qos 1\n"),
@@ -119,6 +119,9 @@ def test_the_configuration_is_the_file_its_process_was_told(observer: Observer, 
         ([f"{file}.old"], None),
         ([], None),
     ):
-        with subprocess.Popen([sys.executable, str(waits), *words], stdin=subprocess.PIPE) as process:
+        command, pipe = [sys.executable, str(waits), *words], subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"here\n", "until then its command line may still be its parent's"
             assert observer.prove(process.pid, str(file))["configuration"] == seen, words
             process.communicate(b"\n")

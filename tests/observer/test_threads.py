@@ -52,7 +52,7 @@ def seen(pid: int, *names: str) -> set[tuple[object, ...]]:
     """The variants there are among the threads; all four are looked at."""
     found = threads.read(pid)
     assert len(found) == len({thread["tid"] for thread in found}) == 4
-    return {tuple(thread[name] for name in names) for thread in found}
+    return {tuple(dict(thread)[name] for name in names) for thread in found}
 
 
 def test_a_process_starts_as_ordinary_as_its_parent(pid: int) -> None:
