@@ -63,11 +63,23 @@ def run(job: dict[str, Any], connection: socket.socket) -> None:
     tell(event="done", cpu_s=time.process_time() - cpu_s, elapsed_s=time.monotonic() - began_s)
 
 
+def connect(host: str, port: int) -> socket.socket:
+    """Return a connection, once the server serves; raises OSError after ten seconds."""
+    give_up_s = time.monotonic() + 10
+    while True:
+        try:
+            return socket.create_connection((host, port), timeout=10)
+        except OSError:
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.02)
+
+
 def ask(host: str, port: int) -> None:
     """Run jobs until standard input ends, each over a connection of its own."""
     for line in sys.stdin:
         try:
-            with socket.create_connection((host, port), timeout=10) as connection:
+            with connect(host, port) as connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.sendall(bytes(HEAD))
                 if connection.recv(HEAD, socket.MSG_WAITALL) == bytes(HEAD):
