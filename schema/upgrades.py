@@ -28,6 +28,6 @@ UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_1}
 
 def upgraded(document: Document, version: int) -> Document:
     """Return the same as `version` says it; raise LookupError where its own version is unknown."""
-    while (own := document["schema_version"]) < version:
-        document = UPGRADES[own](document) | {"schema_version": own + 1}
+    while (current := document["schema_version"]) < version:
+        document = UPGRADES[current](document) | {"schema_version": current + 1}
     return document

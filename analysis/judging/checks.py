@@ -56,8 +56,8 @@ class Outcome:
     def lines(self) -> list[str]:
         """For a terminal, beneath the sentence: what did not pass first."""
         order = sorted(self.checks, key=lambda check: (FAIL, UNKNOWN, PASS).index(check.verdict))
-        told = [f"{check.verdict}: {check.where}, {check.what}: {check.why}" for check in order]
-        return [*told, *(f"note: {note}" for note in self.notes)]
+        results = [f"{check.verdict}: {check.where}, {check.what}: {check.why}" for check in order]
+        return [*results, *(f"note: {note}" for note in self.notes)]
 
 
 def telling(checks: Sequence[Check]) -> list[Check]:

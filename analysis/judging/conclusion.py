@@ -142,9 +142,9 @@ def _agreeing(bound: float, nearest: float, *, inside: bool) -> float:
 def guarded(claims: Sequence[Claim]) -> Iterator[Claim]:
     """The claims of each pair of cells, less what a loss may have flattered."""
     for _, group in itertools.groupby(claims, key=lambda c: c.cells):
-        own = list(group)
-        losses = next((c for c in own if c.quantity == LOST), None)
-        yield from (_guarded(c, losses) for c in own)
+        pair_claims = list(group)
+        losses = next((c for c in pair_claims if c.quantity == LOST), None)
+        yield from (_guarded(c, losses) for c in pair_claims)
 
 
 def of_deadlines(made: Claim, a_ms: int, b_ms: int) -> Claim:

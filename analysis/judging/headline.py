@@ -42,9 +42,9 @@ def of(bundle: Bundle) -> Question:
     """The bundle's question; raises `BundleError` where its plan has one that cannot be read."""
     plan = bundle.plan
     margin = float(plan.get("margin_percent", 100 * MARGIN)) / 100
-    asked = str(plan.get("question") or f"How late are answers in {bundle.name}?")
+    wording = str(plan.get("question") or f"How late are answers in {bundle.name}?")
     if not plan.get("headline"):
-        return _question(bundle, asked, _default(bundle), margin, recorded=False)
+        return _question(bundle, wording, _default(bundle), margin, recorded=False)
     try:
         headlines = tuple(Quantity.parse(str(text)) for text in plan["headline"])
     except ValueError as error:
@@ -52,7 +52,7 @@ def of(bundle: Bundle) -> Question:
     if unknown := [quantity for quantity in headlines if quantity.is_latency and not _is_known(bundle, quantity)]:
         allowed = f"metrics are {', '.join(bundle.family.latencies)}"
         raise BundleError(f"{bundle.folder / 'bundle.json'}: plan.headline: {str(unknown[0])!r} is unknown; {allowed}")
-    return _question(bundle, asked, headlines, margin, recorded=True)
+    return _question(bundle, wording, headlines, margin, recorded=True)
 
 
 def _is_known(bundle: Bundle, quantity: Quantity) -> bool:

@@ -89,7 +89,7 @@ def judge(pairs: Sequence[Sides], seed: tuple[int, ...], share: float = 1) -> li
     last, waiting, decided = max(int(pair.families.max()) for pair in pairs), [], True
     for family in range(last):
         chosen = [pair.families == family for pair in pairs]
-        if decided and any(own.any() for own in chosen):
+        if decided and any(mask.any() for mask in chosen):
             decided = _decide(results, relabelled, chosen, first, balanced=True)
         else:
             waiting.append(family)
@@ -238,12 +238,12 @@ def _adjusted(sizes: Sequence[Floats], level: float, *, balanced: bool) -> list[
         largest = np.sort(np.max(sizes, axis=0))
         return [(float(largest[-1 - allowed]), float(_reached(largest, size[:1])[0]) / total) for size in sizes]
     ascending = [np.sort(size) for size in sizes]
-    rarest = np.sort(np.min([_reached(own, size) for own, size in zip(ascending, sizes, strict=True)], axis=0))
+    rarest = np.sort(np.min([_reached(ordered, size) for ordered, size in zip(ascending, sizes, strict=True)], axis=0))
     # So many relabellings may reach a |t| that is sure: as many as keep the family's level, ties included.
     few = int(rarest[:allowed][rarest[:allowed] < rarest[allowed]].max(initial=0))
-    p = [float(np.searchsorted(rarest, _reached(own, size[:1])[0], side="right")) / total
-         for own, size in zip(ascending, sizes, strict=True)]  # fmt: skip
-    return [(float(own[-1 - few]), adjusted) for own, adjusted in zip(ascending, p, strict=True)]
+    p = [float(np.searchsorted(rarest, _reached(ordered, size[:1])[0], side="right")) / total
+         for ordered, size in zip(ascending, sizes, strict=True)]  # fmt: skip
+    return [(float(ordered[-1 - few]), adjusted) for ordered, adjusted in zip(ascending, p, strict=True)]
 
 
 def _reached(ascending: Floats, size: Floats) -> Integers:

@@ -15,17 +15,17 @@ from analysis.statistics.sequential import Decision, Headline, Rule
 
 def look(bundle: Bundle) -> dict[str, Any]:
     """The outcome of a look, as `looks` of bundle.json has it; raises `BundleError` for a run without PRECISION."""
-    own = rule_of(bundle)
+    rule = rule_of(bundle)
     seen = headlines(answer.of(bundle, per_cell.summarise(bundle)))
-    return record(bundle, sequential.decide(seen, own, sequential.reached(bundle)))
+    return record(bundle, sequential.decide(seen, rule, sequential.reached(bundle)))
 
 
 def rule_of(bundle: Bundle) -> Rule:
     """The rule that a run with PRECISION looks by; raises `BundleError` for any other."""
-    own = sequential.rule(bundle)
-    if own is None:
+    rule = sequential.rule(bundle)
+    if rule is None:
         raise BundleError(f"{bundle.folder}: its plan has no looks; they belong to a run with PRECISION")
-    return own
+    return rule
 
 
 def record(bundle: Bundle, decision: Decision) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def of_difference(claim: Claim | None) -> float:
     return (claim.high - claim.low) / 2 / abs(claim.a)
 
 
-def _of_level(found: Interval | None) -> float:
-    if found is None or found.low is None or found.high is None or not found.value:
+def _of_level(interval: Interval | None) -> float:
+    if interval is None or interval.low is None or interval.high is None or not interval.value:
         return math.inf
-    return (found.high - found.low) / 2 / abs(found.value)
+    return (interval.high - interval.low) / 2 / abs(interval.value)

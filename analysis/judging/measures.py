@@ -118,21 +118,25 @@ def of_sides(a: Side, b: Side) -> list[Measure]:
     """Every statistic that both sides support; none where a side has too few repetitions."""
     if min(a.repetitions, b.repetitions) < LEAST:
         return []
-    latencies = (m for metric, own in a.latencies.items() for m in _of_latencies(metric, own, b.latencies[metric]))
+    latencies = (
+        m
+        for metric, distribution in a.latencies.items()
+        for m in _of_latencies(metric, distribution, b.latencies[metric])
+    )
     recoveries = [_recovery(a.recovery, b.recovery)] if a.recovery and b.recovery else []
     return [*recoveries, *latencies, *_of_outcomes(a.outcomes, b.outcomes)]
 
 
 def sides(
-    found: Sequence[Measure], headlines: Sequence[Quantity], chosen: tuple[list[int], list[int]] | None = None
+    compared: Sequence[Measure], headlines: Sequence[Quantity], chosen: tuple[list[int], list[int]] | None = None
 ) -> Sides:
     """What is tested of one pair of cells, the headlines first; of `chosen` repetitions, by their place, or of all."""
     a, b = chosen or (slice(None), slice(None))
-    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in found]
+    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in compared]
     return Sides(
-        np.stack([measure.scores_a[a] for measure in found], axis=1),
-        np.stack([measure.scores_b[b] for measure in found], axis=1),
-        np.array([measure.quantum for measure in found]),
+        np.stack([measure.scores_a[a] for measure in compared], axis=1),
+        np.stack([measure.scores_b[b] for measure in compared], axis=1),
+        np.array([measure.quantum for measure in compared]),
         np.array(families),
     )
 
@@ -176,7 +180,7 @@ def _of_outcomes(a: Outcomes, b: Outcomes) -> Iterator[Measure]:
     for metric in ("lost", "missed"):
         yield _share(metric, a, b)
         bursts = [getattr(of, f"{metric}_burst") for of in (a, b)]
-        if any(own.any() for own in bursts):
+        if any(counts.any() for counts in bursts):
             yield _burst(metric, *bursts)
 
 
@@ -198,7 +202,7 @@ def _share(metric: str, a: Outcomes, b: Outcomes) -> Measure:
 
 def _burst(metric: str, a: Integers, b: Integers) -> Measure:
     value_a, value_b = float(a.mean()), float(b.mean())
-    limits = [_around(value, own, np.ones_like(own)) for value, own in ((value_a, a), (value_b, b))]
+    limits = [_around(value, bursts, np.ones_like(bursts)) for value, bursts in ((value_a, a), (value_b, b))]
     return Measure(
         Quantity(metric, "burst"), value_a, value_b, a.astype(float), b.astype(float), 1.0, limits[0], limits[1]
     )
@@ -208,7 +212,7 @@ def _residuals(a: tuple[Amounts, Integers], b: tuple[Amounts, Integers]) -> tupl
     """(RA,) and (RB,): amount − joint ratio × size of each repetition, over the average size; from (amounts, sizes)."""
     sizes = np.concatenate([a[1], b[1]])
     ratio = (a[0].sum() + b[0].sum()) / sizes.sum()
-    scores_a, scores_b = ((amounts - ratio * own) / sizes.mean() for amounts, own in (a, b))
+    scores_a, scores_b = ((amounts - ratio * side_sizes) / sizes.mean() for amounts, side_sizes in (a, b))
     return scores_a, scores_b
 
 

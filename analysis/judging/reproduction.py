@@ -44,26 +44,26 @@ def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
     return tuple(outcome for part in parts for outcome in sorted(part, key=lambda one: not one.headline))
 
 
-def summary(found: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[Outcome]) -> str:
     """The answer in a sentence or two, contradictions by name."""
-    if not found:
+    if not outcomes:
         return "Cannot tell: the two runs have no claim in common; each needs 2 counted repetitions with answers."
-    first = [outcome for outcome in found if outcome.headline]
-    text = f"{_counted(found)}."
-    if first and len(first) < len(found):
+    first = [outcome for outcome in outcomes if outcome.headline]
+    text = f"{_counted(outcomes)}."
+    if first and len(first) < len(outcomes):
         text = f"Of the headline, {_counted(first)}. In all, {text}"
-    if reason := next((outcome.why for outcome in first or found if outcome.verdict == OPEN and outcome.why), ""):
+    if reason := next((outcome.why for outcome in first or outcomes if outcome.verdict == OPEN and outcome.why), ""):
         text += f" Why not: {reason}."
-    broken = [outcome.claim for outcome in found if outcome.verdict == NO]
+    broken = [outcome.claim for outcome in outcomes if outcome.verdict == NO]
     if not broken:
         return text
     more = f", and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
     return f"{text} Contradicted: {'; '.join(broken[:NAMED])}{more}."
 
 
-def _counted(found: Sequence[Outcome]) -> str:
-    counts = collections.Counter(outcome.verdict for outcome in found)
-    text = f"{counts[YES]} of {len(found)} claims were reproduced, {counts[NO]} contradicted"
+def _counted(outcomes: Sequence[Outcome]) -> str:
+    counts = collections.Counter(outcome.verdict for outcome in outcomes)
+    text = f"{counts[YES]} of {len(outcomes)} claims were reproduced, {counts[NO]} contradicted"
     return text + (f", and of {counts[OPEN]} the two runs cannot tell" if counts[OPEN] else "")
 
 
@@ -85,7 +85,11 @@ def _of_arms(original: Bundle, replay: Bundle, question: Question) -> Iterator[O
             verdict = YES if was.verdict == now.verdict else NO
         replayed = now.words if now else "not measured"
         first = was.quantity in question.headlines
-        whose = [f"{side}: {why}" for side, own in (("original", was), ("replay", now)) if own and (why := _why(own))]
+        whose = [
+            f"{side}: {why}"
+            for side, side_claim in (("original", was), ("replay", now))
+            if side_claim and (why := _why(side_claim))
+        ]
         yield Outcome(f"{name}: {was.quantity.name}", was.words, replayed, verdict, first, "; ".join(whose))
 
 

@@ -93,7 +93,7 @@ def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> tuple[Caution, ...]:
     merged: dict[tuple[Kind, str], list[Caution]] = {}
     for caution in itertools.chain(run, cells):
         merged.setdefault((caution.kind, caution.text), []).append(caution)
-    return tuple(replace(own[0], about=_names([caution.about for caution in own])) for own in merged.values())
+    return tuple(replace(group[0], about=_names([caution.about for caution in group])) for group in merged.values())
 
 
 def _names(about: Sequence[str]) -> str:
@@ -127,11 +127,11 @@ def _of_run(bundle: Bundle) -> Iterator[Caution]:
 
 def _proofs(bundle: Bundle) -> Iterator[Caution]:
     """A knob that was requested needs a proof that holds in each counted repetition."""
-    found: dict[tuple[str, str], list[bool | None]] = {}
+    by_knob: dict[tuple[str, str], list[bool | None]] = {}
     for _, service, knob, holds in integrity.proofs(bundle):
-        found.setdefault((knob, service), []).append(holds)
+        by_knob.setdefault((knob, service), []).append(holds)
     lacking: dict[tuple[Kind, str, int, int], list[str]] = {}
-    for (knob, service), held in found.items():
+    for (knob, service), held in by_knob.items():
         for kind, count in ((Kind.PROOF, held.count(None)), (Kind.BROKEN, held.count(False))):
             if count:
                 lacking.setdefault((kind, knob, count, len(held)), []).append(service)

@@ -373,21 +373,23 @@ def _folded(text: Any) -> str | None:
 
 def _typed(path: Path, samples: pl.LazyFrame, kinds: Mapping[str, pl.DataType]) -> pl.LazyFrame:
     """The samples' columns in the documented types; other writers' dictionaries and narrower integers are welcome."""
-    found = samples.collect_schema()
+    column_types = samples.collect_schema()
     for name, kind in kinds.items():
-        if name not in found:
+        if name not in column_types:
             raise BundleError(f"{path}: column {name} is missing; see docs/bundle.md for the format")
-        if not _same_kind(found[name], kind):
-            raise BundleError(f"{path}: column {name} is {found[name]}, not {kind}; see docs/bundle.md for the format")
+        if not _same_kind(column_types[name], kind):
+            raise BundleError(
+                f"{path}: column {name} is {column_types[name]}, not {kind}; see docs/bundle.md for the format"
+            )
     return samples.select(pl.col(name).cast(kind) for name, kind in kinds.items())
 
 
-def _same_kind(found: pl.DataType, wanted: pl.DataType) -> bool:
+def _same_kind(actual: pl.DataType, wanted: pl.DataType) -> bool:
     if wanted == pl.String():
-        return found in {pl.String, pl.Categorical, pl.Enum, pl.Null}
+        return actual in {pl.String, pl.Categorical, pl.Enum, pl.Null}
     if wanted.is_integer():
-        return found.is_integer() or found == pl.Null
-    return found == wanted
+        return actual.is_integer() or actual == pl.Null
+    return actual == wanted
 
 
 def first_line(error: Exception) -> str:

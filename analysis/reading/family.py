@@ -122,13 +122,13 @@ class Family:
 
     def unlike(self, other: "Family") -> str | None:
         """Why results of the two are about different things; None where they are not. Words do not matter."""
-        for what, own, its in (
+        for what, ours, theirs in (
             ("families", [self.name], [other.name]),
             ("axes", *([axis.name for axis in family.axes] for family in (self, other))),
             ("metrics", *([_meaning(metric) for metric in family.metrics] for family in (self, other))),
         ):
-            if own != its:
-                return f"different {what}: {', '.join(own) or 'none'} → {', '.join(its) or 'none'}"
+            if ours != theirs:
+                return f"different {what}: {', '.join(ours) or 'none'} → {', '.join(theirs) or 'none'}"
         return None
 
 

@@ -36,8 +36,8 @@ def of_arm(cell: Cell) -> str:
     """The conditions of one cell: contention, what broke, then what was set."""
     kind = (cell.contention or "").partition(":")[0]
     setting = _setting(cell)
-    told = (CONTENTIONS.get(kind, kind), cell.fault or "", setting if setting != cell.fault else "")
-    return ", ".join(words for words in told if words) or "undisturbed"
+    parts = (CONTENTIONS.get(kind, kind), cell.fault or "", setting if setting != cell.fault else "")
+    return ", ".join(words for words in parts if words) or "undisturbed"
 
 
 def varying(cells: Sequence[Cell]) -> list[Axis]:
@@ -58,11 +58,11 @@ def _setting(cell: Cell) -> str:
         for kind, value in knobs.items():
             if kind not in {"tcp", "security"}:
                 by_knob.setdefault(value, []).append(service)
-    told = [f"{_knob(value)} on {_services(services)}" for value, services in by_knob.items()]
+    parts = [f"{_knob(value)} on {_services(services)}" for value, services in by_knob.items()]
     if security := _security(cell):
-        told.append(SECURITY.get(security, security))
-    if told:
-        return " and ".join(told)
+        parts.append(SECURITY.get(security, security))
+    if parts:
+        return " and ".join(parts)
     return NOTHING_SET if cell.arm == "none" else cell.arm
 
 

@@ -50,16 +50,16 @@ class Rows:
 
     def of(self, cell: int, repetitions: Collection[int]) -> pl.DataFrame:
         """The rows of some repetitions of a cell, without warm-up, in the order of the file; a view, not a copy."""
-        own = self._slices.get(cell, ())
-        parts = [self.frame[self.starts[at] : self.ends[at]] for at in own if self.repetition[at] in repetitions]
+        places = self._slices.get(cell, ())
+        parts = [self.frame[self.starts[at] : self.ends[at]] for at in places if self.repetition[at] in repetitions]
         return pl.concat(parts, rechunk=False) if parts else self.frame.clear()
 
     @cached_property
     def _slices(self) -> Mapping[int, Sequence[int]]:
-        found: dict[int, list[int]] = {}
+        by_cell: dict[int, list[int]] = {}
         for at in np.flatnonzero(~self.warmup):
-            found.setdefault(int(self.cell[at]), []).append(int(at))
-        return found
+            by_cell.setdefault(int(self.cell[at]), []).append(int(at))
+        return by_cell
 
 
 def conditions(metrics: Sequence[Metric]) -> Mapping[str, pl.Expr]:
@@ -80,7 +80,9 @@ def conditions(metrics: Sequence[Metric]) -> Mapping[str, pl.Expr]:
         f"{first} is not received − sent": (1000 * round_trip - elapsed_ns).abs() > 1000,
         f"an answer without {first}": answered & round_trip.is_null(),
         "a lost cycle with an answer": (status == "lost") & (round_trip.is_not_null() | unexplained),
-        "a negative latency": pl.any_horizontal(own < 0 for name, own in columns.items() if name not in differences),
+        "a negative latency": pl.any_horizontal(
+            latency < 0 for name, latency in columns.items() if name not in differences
+        ),
     }
 
 
@@ -121,7 +123,7 @@ def _read(keyed: pl.LazyFrame, metrics: Sequence[Metric], kind: pl.DataType) -> 
 
 def _with_cell(samples: pl.LazyFrame, names: Sequence[str], cells: Mapping[int, tuple[Value, ...]]) -> pl.LazyFrame:
     """With `cell`, null where the plan has none; joined only by what differs, for a join of text is slow."""
-    columns = {key: [own[at] for own in cells.values()] for at, key in enumerate(names)}
+    columns = {key: [cell_values[at] for cell_values in cells.values()] for at, key in enumerate(names)}
     distinct = [key for key, values in columns.items() if len(set(values)) > 1]
     if not cells:
         return samples.with_columns(cell=pl.lit(None, pl.Int32))

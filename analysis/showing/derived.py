@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from analysis.judging import answer, assertions, checks, warnings
+from analysis.judging.answer import Answer
 from analysis.judging.grid import markdown
 from analysis.reading import checksums, files
 from analysis.reading.bundle import Bundle
@@ -35,7 +36,7 @@ FILES = ("summary.csv", "table.md", RECOVERY, *ASSERTIONS, REPORT)
 class Written:
     """What was found on the way: the answer, and what the figures leave out, nothing where all are drawn."""
 
-    found: answer.Answer
+    answer: Answer
     left_out: str
 
 
@@ -47,27 +48,27 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Wri
     files.write_text(target / "table.md", table(bundle, summaries, recoveries))
     if recoveries:
         files.write_text(target / RECOVERY, recovery.render(recoveries))
-    found = answer.of(bundle, summaries)
-    files.write_text(target / REPORT, report.render(bundle, summaries, found))
+    run_answer = answer.of(bundle, summaries)
+    files.write_text(target / REPORT, report.render(bundle, summaries, run_answer))
     if asserted := assertions.judge(bundle, summaries):
         checks.write(asserted, target, "assert")
     drawn = files.fresh_folder(target / FIGURES)
     plots, left_out = figures.chosen(
-        list(figures.of_bundle(bundle, summaries)), bundle.family, found.question.headlines
+        list(figures.of_bundle(bundle, summaries)), bundle.family, run_answer.question.headlines
     )
     for plot in plots:
         figures.save(plot, drawn)
     recovery_figure.save(bundle, recoveries, drawn)
-    answer_figures.save(bundle, summaries, found, drawn)
+    answer_figures.save(bundle, summaries, run_answer, drawn)
     files.replace_folder(drawn, target / FIGURES)
     checksums.write(target, SUMS, names(target))
-    return Written(found, left_out)
+    return Written(run_answer, left_out)
 
 
 def names(folder: Path) -> list[str]:
     """The derived files in `folder`, relative to it."""
-    found = [folder / name for name in FILES] + sorted((folder / FIGURES).glob("*"))
-    return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
+    paths = [folder / name for name in FILES] + sorted((folder / FIGURES).glob("*"))
+    return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
 
 
 def versions() -> str:

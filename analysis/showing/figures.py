@@ -128,11 +128,11 @@ def overlays(read: Sequence[tuple[Bundle, Sequence[CellSummary]]]) -> Iterator[P
     All runs are of one family; raises `BundleError` where they are not.
     """
     comparability.require_alike(*(bundle for bundle, _ in read))
-    found = [(bundle, member) for bundle, summaries in read for member in summaries]
-    for chosen, metrics in _pairings([member.cell for _, member in found]):
-        own = [(bundle, member) for bundle, member in found if member.cell.scenario in chosen]
-        for values in dict.fromkeys(member.cell.values for _, member in own):
-            members = [(b, m) for b, m in own if m.cell.values == values]
+    candidates = [(bundle, member) for bundle, summaries in read for member in summaries]
+    for chosen, metrics in _pairings([member.cell for _, member in candidates]):
+        group = [(bundle, member) for bundle, member in candidates if member.cell.scenario in chosen]
+        for values in dict.fromkeys(member.cell.values for _, member in group):
+            members = [(b, m) for b, m in group if m.cell.values == values]
             scenarios = list(dict.fromkeys(m.cell.scenario for _, m in members))
             labelled = [(_origin(b, m, members), b, m) for b, m in members]
             cell = members[0][1].cell
@@ -232,8 +232,8 @@ def _multiples(plot: Plot) -> Figure:
     note = f"{left_out} lines whose p99 differs less are not drawn; summary.csv has them" if left_out else ""
     figure, axes = _sheet(plot, 1, (rows, columns), 1.75 * rows, note=note)
     for panel, curve in zip(axes, shown, strict=False):
-        for own, style in ((first, 0), (curve, 1)):
-            _draw_tail(panel, own, style)
+        for drawn, style in ((first, 0), (curve, 1)):
+            _draw_tail(panel, drawn, style)
         panel.set_title(curve.label + _lost(curve), fontsize=7, loc="left", pad=3)
         _dress_tail(panel, (first, *shown))
         panel.tick_params(labelsize=6.5)
@@ -252,8 +252,8 @@ def _most_different(first: Curve, others: Sequence[Curve]) -> list[Curve]:
     if len(others) <= PANELS:
         return list(others)
     level = math.log(_quantile(first.distribution, 0.99))
-    far = sorted(others, key=lambda own: -abs(math.log(_quantile(own.distribution, 0.99)) - level))[:PANELS]
-    return [own for own in others if any(own is one for one in far)]
+    far = sorted(others, key=lambda curve: -abs(math.log(_quantile(curve.distribution, 0.99)) - level))[:PANELS]
+    return [curve for curve in others if any(curve is one for one in far)]
 
 
 def points(distribution: Distribution, limit: int = POINTS) -> Integers:
@@ -419,12 +419,12 @@ def _quantile(distribution: Distribution, q: float) -> float:
 def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[CellSummary]]]:
     """(file name, title, members): cells that belong into one figure."""
     for scenario in dict.fromkeys(summary.cell.scenario for summary in summaries):
-        own = [summary for summary in summaries if summary.cell.scenario == scenario]
-        if not any(summary.cell.arm for summary in own):
-            yield f"cdf-scenario-{scenario}", f"Scenario {scenario}", own
+        of_scenario = [summary for summary in summaries if summary.cell.scenario == scenario]
+        if not any(summary.cell.arm for summary in of_scenario):
+            yield f"cdf-scenario-{scenario}", f"Scenario {scenario}", of_scenario
             continue
-        for values in dict.fromkeys(summary.cell.values for summary in own):
-            members = [summary for summary in own if summary.cell.values == values]
+        for values in dict.fromkeys(summary.cell.values for summary in of_scenario):
+            members = [summary for summary in of_scenario if summary.cell.values == values]
             cell = members[0].cell
             yield _file(f"scenario-{scenario}", cell), ", ".join([f"Scenario {scenario}", *cell.titles]), members
 

@@ -58,8 +58,8 @@ def panels(answer: Answer) -> tuple[Panel, ...]:
     first = answer.question.headlines
     metric = answer.question.metric
     wanted = (*first, Quantity(metric, "p99"), Quantity(metric, "p50"), *_SHARES)
-    found = (_panel(answer, quantity, headline=quantity in first) for quantity in dict.fromkeys(wanted))
-    return tuple(panel for panel in found if panel)
+    candidates = (_panel(answer, quantity, headline=quantity in first) for quantity in dict.fromkeys(wanted))
+    return tuple(panel for panel in candidates if panel)
 
 
 _SHARES = (Quantity("missed", "share_percent"), Quantity("lost", "share_percent"))
@@ -69,8 +69,8 @@ def _panel(answer: Answer, quantity: Quantity, *, headline: bool) -> Panel | Non
     claims = list(_claims(answer.effects, quantity))
     if not claims:
         return None
-    telling = sorted(claims, key=lambda own: (own[1].verdict == UNKNOWN, -abs(own[1].difference)))[:ROWS]
-    shown = [own for own in claims if own in telling]
+    telling = sorted(claims, key=lambda entry: (entry[1].verdict == UNKNOWN, -abs(entry[1].difference)))[:ROWS]
+    shown = [entry for entry in claims if entry in telling]
     margin = max(_scale(claim) * claim.margin for _, claim in claims if not claim.cut) if _measurable(claims) else 0.0
     first = " | ".join(dict.fromkeys(effect.a for effect, _ in shown))
     unit = "%" if quantity.is_time else quantity.points

@@ -28,14 +28,14 @@ def table(bundle: Bundle) -> Grid:
             held[key].append(False)
             read[key]["no proof"] = None
     rows = tuple(
-        (*key, ", ".join(read[key]), f"{sum(found)} of {len(found)}", "" if all(found) else "NOT PROVEN")
-        for key, found in sorted(held.items(), key=lambda entry: (entry[0][2] == UNTOUCHED, entry[0]))
+        (*key, ", ".join(read[key]), f"{sum(flags)} of {len(flags)}", "" if all(flags) else "NOT PROVEN")
+        for key, flags in sorted(held.items(), key=lambda entry: (entry[0][2] == UNTOUCHED, entry[0]))
     )
     header = ("service", "knob", "requested", "the kernel reads", "held in", "")
     return Grid("Proofs, read back while each repetition ran", header, 4, rows)
 
 
-def asked(grid: Grid) -> Grid:
+def requested(grid: Grid) -> Grid:
     """Only what was asked for, and what did not hold: what fits a terminal."""
     rows = tuple(row for row in grid.rows if row[2] != UNTOUCHED or row[5])
     return Grid(grid.title, grid.header, grid.labels, rows)
@@ -43,6 +43,6 @@ def asked(grid: Grid) -> Grid:
 
 def _value(observed: str) -> str:
     """Take the value out of what a proof observed."""
-    found: Any = json.loads(observed)
-    value = found.get("value") if isinstance(found, dict) else found
+    parsed: Any = json.loads(observed)
+    value = parsed.get("value") if isinstance(parsed, dict) else parsed
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

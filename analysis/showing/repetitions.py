@@ -87,9 +87,11 @@ def _dots(
     bundle: Bundle, summary: CellSummary, quantity: Quantity, aside: Mapping[tuple[int, int], float]
 ) -> Iterator[Dot]:
     ran = {r.repetition: r for r in bundle.repetitions if r.cell == summary.cell.index}
-    found = summary.distributions.get(quantity.metric)
-    numbers = found.repetitions.tolist() if found else []
-    values = found.quantiles(found.each(), PERCENTILES[quantity.statistic]).tolist() if found else []
+    distribution = summary.distributions.get(quantity.metric)
+    numbers = distribution.repetitions.tolist() if distribution else []
+    values = (
+        distribution.quantiles(distribution.each(), PERCENTILES[quantity.statistic]).tolist() if distribution else []
+    )
     measured = dict(zip(numbers, values, strict=True))
     for number, repetition in sorted(ran.items(), key=lambda entry: entry[1].order):
         if quantity.metric == RECOVERY and number not in measured:
@@ -110,14 +112,14 @@ def _state(repetition: Repetition) -> str:
 
 def _aside(bundle: Bundle, quantity: Quantity) -> dict[tuple[int, int], float]:
     """By cell and repetition, the value of those that no statistic counts, a lost cycle behind every answer."""
-    found: dict[tuple[int, int], float] = {}
+    by_repetition: dict[tuple[int, int], float] = {}
     if quantity.metric == RECOVERY:
-        return found
+        return by_repetition
     latency_us = cycles.latencies_us(bundle.family)[quantity.metric]
-    for own in (r for r in bundle.repetitions if not r.counted and r.counts["offered"]):
-        rows = bundle.rows.of(own.cell, {own.repetition}).filter(pl.col("status") != "duplicate")
+    for repetition in (r for r in bundle.repetitions if not r.counted and r.counts["offered"]):
+        rows = bundle.rows.of(repetition.cell, {repetition.repetition}).filter(pl.col("status") != "duplicate")
         values = rows.select(latency_us.cast(pl.Float64).fill_null(math.inf)).to_series()
         value = values.quantile(PERCENTILES[quantity.statistic], "higher")
         if value is not None:
-            found[own.cell, own.repetition] = value
-    return found
+            by_repetition[repetition.cell, repetition.repetition] = value
+    return by_repetition

@@ -36,7 +36,7 @@ def show(grid: Grid, console: Terminal) -> None:
 
 def _fitting(grid: Grid, width: int) -> Iterator[Grid]:
     widths = [max(map(len, column)) for column in zip(grid.header, *grid.rows, strict=True)]
-    labels = sum(own + _GAP for own in widths[: grid.labels])
+    labels = sum(label_width + _GAP for label_width in widths[: grid.labels])
     parts: list[list[int]] = [[]]
     room = width - labels
     for i in range(grid.labels, len(grid.header)):

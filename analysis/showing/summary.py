@@ -31,8 +31,8 @@ def render(summaries: Sequence[CellSummary], axes: Sequence[Axis]) -> str:
 def _rows(summary: CellSummary) -> Iterator[list[object]]:
     cell = summary.cell
     for metric, estimates in summary.estimates.items():
-        found = summary.distributions[metric]
-        count = found.offered if metric == RECOVERY else found.total
+        distribution = summary.distributions[metric]
+        count = distribution.offered if metric == RECOVERY else distribution.total
         for statistic, estimate in estimates.items():
             yield [cell.scenario, *cell.values, metric, statistic, *_values(estimate, count)]
     for quantity, interval in summary.outcomes.items():

@@ -19,13 +19,13 @@ THESIS = "thesis"
 
 def latencies(summaries: Sequence[CellSummary], *, intervals: bool) -> Grid:
     """Each metric of each cell; the thesis' figures once for the same conditions; `intervals` adds 95 % intervals."""
-    told: set[tuple[Value, ...]] = set()
+    shown: set[tuple[Value, ...]] = set()
     rows: list[tuple[str, ...]] = []
     for summary in summaries:
         conditions = (summary.cell.scenario, *summary.cell.values)
         for metric in summary.cell.family.by_name:
-            rows += _metric_rows(summary, metric, intervals=intervals, beside_thesis=conditions not in told)
-        told.add(conditions)
+            rows += _metric_rows(summary, metric, intervals=intervals, beside_thesis=conditions not in shown)
+        shown.add(conditions)
     return _of_cells("Latency in ms", summaries, ("metric", "n", *STATISTICS), rows)
 
 
@@ -61,7 +61,7 @@ def of_cells(summaries: Sequence[CellSummary]) -> tuple[Grid, ...]:
     return latencies(summaries, intervals=False), counts(summaries), deadlines(summaries)
 
 
-def claims(found: Sequence[Claim]) -> Grid:
+def claims(tested: Sequence[Claim]) -> Grid:
     """B − A, statistic by statistic, with the verdicts."""
     rows = tuple(
         (
@@ -76,7 +76,7 @@ def claims(found: Sequence[Claim]) -> Grid:
             f"{claim.cliffs_delta:+.2f}",
             claim.words,
         )
-        for claim in found
+        for claim in tested
     )
     header = ("cell", "metric", "", "A", "B", "B − A", "95 % interval", "change", "Cliff's δ", "B")
     return Grid("B against A", header, 3, rows)

@@ -67,9 +67,9 @@ class Cycles:
         |D(i−1, i)| of RFC 3550, section 6.4.1, in µs; none across a lost cycle. Jitter is their mean; the RFC's
         running average would forget all but the last some dozens of cycles.
         """
-        own = self.latencies_us[metric]
-        pairs = (self.repetition[1:] == self.repetition[:-1]) & (own[1:] != MISSING) & (own[:-1] != MISSING)
-        steps = np.abs(np.diff(own)[pairs])
+        values_us = self.latencies_us[metric]
+        pairs = (self.repetition[1:] == self.repetition[:-1]) & (values_us[1:] != MISSING) & (values_us[:-1] != MISSING)
+        steps = np.abs(np.diff(values_us)[pairs])
         if not len(steps):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         starts = distribution.clusters(self.repetition[1:][pairs])
@@ -80,16 +80,16 @@ class Cycles:
 
         Of answered cycles; repetitions in which a half has none are left out.
         """
-        own = self.latencies_us[metric]
-        if not len(own):
+        values_us = self.latencies_us[metric]
+        if not len(values_us):
             return np.zeros(0)
         starts = distribution.clusters(self.repetition)
-        middles = starts + np.diff(np.append(starts, len(own))) // 2
+        middles = starts + np.diff(np.append(starts, len(values_us))) // 2
         halves = np.unique(np.concatenate([starts, middles]))
         if len(halves) != 2 * len(starts):  # a repetition of one cycle has no halves
             return np.zeros(0)
-        answered = own != MISSING
-        sums = np.add.reduceat(np.where(answered, own, 0), halves)
+        answered = values_us != MISSING
+        sums = np.add.reduceat(np.where(answered, values_us, 0), halves)
         counts = np.add.reduceat(answered.astype(np.int64), halves)
         means = (sums / np.maximum(counts, 1)).reshape(-1, 2)
         whole = (counts.reshape(-1, 2) > 0).all(axis=1) & (means[:, 0] > 0)
@@ -98,8 +98,8 @@ class Cycles:
     def reordered(self) -> int:
         """Cycles answered after a later one was: reordering as RFC 4737, section 3, counts it."""
         total = 0
-        for own in self._by_repetition(self.received_ns):
-            answered = own[own != MISSING]
+        for received_ns in self._by_repetition(self.received_ns):
+            answered = received_ns[received_ns != MISSING]
             earliest_after = np.minimum.accumulate(answered[::-1])[::-1]
             total += int((answered > earliest_after).sum())
         return total
@@ -142,7 +142,7 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
         family=cell.family,
         repetition=_whole(ordered, pl.col("repetition")),
         received_ns=_whole(ordered, received_ns),
-        latencies_us={metric: _whole(ordered, own) for metric, own in latencies.items()},
+        latencies_us={metric: _whole(ordered, latency) for metric, latency in latencies.items()},
         rows=statuses,
     )
 

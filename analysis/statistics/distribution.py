@@ -55,8 +55,10 @@ class Distribution:
         if not self.lost.any():
             return self
         some = self.answered > 0
-        own = self.without_lost()
-        return replace(own, counts=own.counts[some], repetitions=own.repetitions[some], lost=own.lost[some])
+        lossless = self.without_lost()
+        return replace(
+            lossless, counts=lossless.counts[some], repetitions=lossless.repetitions[some], lost=lossless.lost[some]
+        )
 
     @cached_property
     def cumulative(self) -> Integers:
@@ -160,10 +162,10 @@ def of_values(values_us: Integers, repetition: Integers, missing: int) -> Distri
         return Distribution(repetition, np.zeros((0, 0), dtype=np.int64), repetition, repetition)
     firsts = clusters(repetition)
     parts = [part[part != missing] for part in np.split(values_us, firsts[1:])]
-    found = [_tally(part) for part in parts]
-    distinct = np.unique(np.concatenate([part for part, _ in found]))
-    counts = np.zeros((len(found), len(distinct)), dtype=np.int64)
-    for row, (part, count) in zip(counts, found, strict=True):
+    tallies = [_tally(part) for part in parts]
+    distinct = np.unique(np.concatenate([part for part, _ in tallies]))
+    counts = np.zeros((len(tallies), len(distinct)), dtype=np.int64)
+    for row, (part, count) in zip(counts, tallies, strict=True):
         row[np.searchsorted(distinct, part)] = count
     sizes = np.diff(np.append(firsts, len(values_us)))
     return Distribution(distinct, counts, repetition[firsts], sizes - counts.sum(axis=1))

@@ -72,34 +72,34 @@ def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
 
 
 def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
-    own = cycles.read(bundle, cell)
+    cell_cycles = cycles.read(bundle, cell)
     seed = (int(bundle.plan["seed"]), cell.index)
     answered_only = {metric.name for metric in bundle.metrics if metric.answered_only}
-    latencies = {metric: own.latencies(metric) for metric in own.latencies_us}
+    latencies = {metric: cell_cycles.latencies(metric) for metric in cell_cycles.latencies_us}
     distributions = {
         metric: of.of_answered() if metric in answered_only else of for metric, of in latencies.items() if of.total
     }
     confidence = sequential.confidence(bundle)
     estimates, cut = {}, {}
     for metric, of in distributions.items():
-        found = estimate(of, seed, confidence) | _jitter(own, metric, seed, confidence)
-        cut[metric] = tuple(name for name, one in found.items() if math.isinf(one.value_us))
-        estimates[metric] = {name: one for name, one in found.items() if name not in cut[metric]}
+        by_statistic = estimate(of, seed, confidence) | _jitter(cell_cycles, metric, seed, confidence)
+        cut[metric] = tuple(name for name, one in by_statistic.items() if math.isinf(one.value_us))
+        estimates[metric] = {name: one for name, one in by_statistic.items() if name not in cut[metric]}
     if recoveries := recovery.of_cell(bundle, cell):
         distributions[RECOVERY] = recovery.distribution(recoveries)
         estimates[RECOVERY] = {"p50": recovery.median(recovery.times_us(recoveries), confidence)}
-    ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
-    outcomes = own.outcomes(cell.deadline_ms)
+    ok, late, lost, duplicate = (cell_cycles.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
+    outcomes = cell_cycles.outcomes(cell.deadline_ms)
     return CellSummary(
         cell=cell,
         repetitions=repetitions,
-        counts=Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered()),
+        counts=Counts(ok + late + lost, ok, late, lost, duplicate, cell_cycles.reordered()),
         misses=outcomes.misses(cell.deadline_ms),
         distributions=distributions,
         estimates=estimates,
         cut=cut,
         outcomes=_outcomes(outcomes, seed, confidence),
-        ramps=own.ramps(bundle.round_trip),
+        ramps=cell_cycles.ramps(bundle.round_trip),
     )
 
 
@@ -107,15 +107,15 @@ def _outcomes(outcomes: cycles.Outcomes, seed: tuple[int, ...], confidence: floa
     """Shares in %, bursts in cycles: `burst` is the longest of the average repetition, `longest_burst` of them all."""
     if not len(outcomes.offered):
         return {}
-    found = {}
+    intervals = {}
     for metric, events, bursts in (
         ("lost", outcomes.lost, outcomes.lost_burst),
         ("missed", outcomes.missed, outcomes.missed_burst),
     ):
-        found[Quantity(metric, "share_percent")] = _share(events, outcomes.offered, confidence)
-        found[Quantity(metric, "burst")] = _burst(bursts, seed, confidence)
-        found[Quantity(metric, "longest_burst")] = Interval(float(bursts.max()))
-    return found
+        intervals[Quantity(metric, "share_percent")] = _share(events, outcomes.offered, confidence)
+        intervals[Quantity(metric, "burst")] = _burst(bursts, seed, confidence)
+        intervals[Quantity(metric, "longest_burst")] = Interval(float(bursts.max()))
+    return intervals
 
 
 def _share(events: Integers, offered: Integers, confidence: float) -> Interval:
@@ -164,8 +164,8 @@ def estimate(
     return result
 
 
-def _jitter(own: cycles.Cycles, metric: str, seed: tuple[int, ...], confidence: float) -> dict[str, Estimate]:
-    sums, numbers = own.variation(metric)
+def _jitter(cell_cycles: cycles.Cycles, metric: str, seed: tuple[int, ...], confidence: float) -> dict[str, Estimate]:
+    sums, numbers = cell_cycles.variation(metric)
     if not len(numbers):
         return {}
     return {"jitter": _estimate(partial(weighted_means, sums, numbers), len(sums), seed, confidence)}

@@ -91,8 +91,8 @@ class Summary:
 def of(bundle: Bundle) -> tuple[Summary, ...]:
     """Every cell with a counted repetition in which something broke, in the plan's order; none without faults."""
     confidence = sequential.confidence(bundle)
-    found = ((cell, of_cell(bundle, cell)) for cell in bundle.cells)
-    return tuple(_summary(cell, recoveries, confidence) for cell, recoveries in found if recoveries)
+    by_cell = ((cell, of_cell(bundle, cell)) for cell in bundle.cells)
+    return tuple(_summary(cell, recoveries, confidence) for cell, recoveries in by_cell if recoveries)
 
 
 def of_cell(bundle: Bundle, cell: Cell) -> tuple[Recovery, ...]:
@@ -115,10 +115,11 @@ def read(bundle: Bundle, cell: Cell) -> Iterator[tuple[Repetition, Fault, Cycles
     """Each counted repetition of a cell in which something broke, with its cycles, without warm-up."""
     broken = {r.repetition: (r, r.fault) for r in bundle.repetitions if r.counted and r.cell == cell.index and r.fault}
     rows = bundle.counted(cell).with_columns(at_ns=AT_NS).sort("repetition", "sequence")
-    for own in rows.partition_by("repetition", maintain_order=True):
-        if (first := own["repetition"][0]) not in broken:
+    for repetition_rows in rows.partition_by("repetition", maintain_order=True):
+        if (first := repetition_rows["repetition"][0]) not in broken:
             continue
-        once, again = own.filter(pl.col("status") != "duplicate"), own.filter(pl.col("status") == "duplicate")
+        once = repetition_rows.filter(pl.col("status") != "duplicate")
+        again = repetition_rows.filter(pl.col("status") == "duplicate")
         answered = once["received_ns"].fill_null(MISSING).to_numpy()
         status = once["status"].cast(pl.String).to_numpy()
         yield *broken[first], Cycles(once["at_ns"].to_numpy(), answered, status, again["received_ns"].to_numpy())
@@ -200,7 +201,7 @@ def sentence(summaries: Sequence[Summary]) -> str:
     never = [names[summary.cell.index] for summary in ordered if math.isinf(summary.median.value_us)]
     words = ["The loop answers again"] if back else []
     if back:
-        first, last = (f"{names[s.cell.index]} ({_told(s.median)})" for s in (back[0], back[-1]))
+        first, last = (f"{names[s.cell.index]} ({_median_text(s.median)})" for s in (back[0], back[-1]))
         words.append(f"soonest after {first}, latest after {last}{';' if never else '.'}")
     if never:
         words.append(f"{'in half of the repetitions or more never' if back else 'It never answers again'} after")
@@ -215,11 +216,11 @@ def _sentence(summary: Summary, name: str) -> str:
     never, lost = summary.never, f"{summary.lost.value_us:.1f} cycles lost"
     if math.isinf(summary.median.value_us):
         return f"{name}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."
-    words = f"{name}: answers again after {_told(summary.median)}, {lost}"
+    words = f"{name}: answers again after {_median_text(summary.median)}, {lost}"
     return f"{words}; {never} of {len(summary.recoveries)} repetitions never recovered." if never else f"{words}."
 
 
-def _told(median: Estimate) -> str:
+def _median_text(median: Estimate) -> str:
     value = f"{median.value_us / 1000:.0f} ms"
     if median.low_us is None or median.high_us is None:
         return value
@@ -229,12 +230,12 @@ def _told(median: Estimate) -> str:
 
 def render(summaries: Iterable[Summary]) -> str:
     """The text of recovery.csv: a row a repetition; `recovery_us` is empty where it did not recover."""
-    found = [recovery for summary in summaries for recovery in summary.recoveries]
-    axes = [axis.name for axis in found[0].cell.family.axes] if found else []
+    recoveries = [recovery for summary in summaries for recovery in summary.recoveries]
+    axes = [axis.name for axis in recoveries[0].cell.family.axes] if recoveries else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["order", "arm", *axes, *COLUMNS])
-    for r in found:
+    for r in recoveries:
         time_us = "" if r.recovery_us is None else r.recovery_us
         cell = (r.order, r.cell.arm, *r.cell.values, r.repetition, r.fault.kind)
         writer.writerow((*cell, time_us, r.watched_us, r.lost, r.late, r.duplicate))

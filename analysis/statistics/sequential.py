@@ -76,8 +76,8 @@ def rule(bundle: Bundle) -> Rule | None:
 
 def share(bundle: Bundle) -> float:
     """The part of the chance of error that the bundle's intervals and verdicts may use: 1 without looks."""
-    own = rule(bundle)
-    return 1.0 if own is None else own.at(reached(bundle)).share
+    stopping = rule(bundle)
+    return 1.0 if stopping is None else stopping.at(reached(bundle)).share
 
 
 def confidence(bundle: Bundle) -> float:
@@ -93,33 +93,35 @@ def reached(bundle: Bundle) -> int:
 
 def notice(bundle: Bundle) -> str | None:
     """What every table of such a run must carry; none for a fixed number of repetitions."""
-    own = rule(bundle)
-    if own is None:
+    stopping = rule(bundle)
+    if stopping is None:
         return None
-    number = 1 + own.looks.index(own.at(reached(bundle)))
+    number = 1 + stopping.looks.index(stopping.at(reached(bundle)))
     return (
-        f"as many repetitions as it takes: {reached(bundle)} of at most {own.most} "
-        f"(PRECISION={100 * own.precision:g}%, look {number} of {len(own.looks)}); intervals allow for the looks: "
-        f"each holds at {confidence(bundle):.1%}, those of all looks together at {CONFIDENCE:.0%}"
+        f"as many repetitions as it takes: {reached(bundle)} of at most {stopping.most} "
+        f"(PRECISION={100 * stopping.precision:g}%, look {number} of {len(stopping.looks)}); "
+        f"intervals allow for the looks: each holds at {confidence(bundle):.1%}, those of all looks together at {CONFIDENCE:.0%}"
     )
 
 
-def decide(seen: Iterable[Headline], own: Rule, repetitions: int) -> Decision:
+def decide(seen: Iterable[Headline], stopping: Rule, repetitions: int) -> Decision:
     """Stop where every headline is settled, by a verdict or by an interval that is narrow enough."""
     everything = list(seen)
     waiting = [headline for headline in everything if headline.verdict is None]
     widest = max(waiting, key=lambda headline: headline.half_width, default=None)
     half_width = widest.half_width if widest else 0.0
-    aim = f"PRECISION={100 * own.precision:g}%"
+    aim = f"PRECISION={100 * stopping.precision:g}%"
     if not everything:
         return Decision(stop=False, reason="nothing to judge yet", half_width=math.inf)
     if widest is None:
         return Decision(stop=True, reason=f"a verdict stands on the {everything[0].quantity.name}", half_width=0.0)
     known = f"{widest.name}: {widest.quantity.name} {_known(half_width)}"
-    if half_width <= own.precision:
+    if half_width <= stopping.precision:
         return Decision(stop=True, reason=f"{known} ({aim})", half_width=half_width)
-    if repetitions >= own.most:
-        return Decision(stop=True, reason=f"REPETITIONS={own.most} are used up: {known} ({aim})", half_width=half_width)
+    if repetitions >= stopping.most:
+        return Decision(
+            stop=True, reason=f"REPETITIONS={stopping.most} are used up: {known} ({aim})", half_width=half_width
+        )
     return Decision(stop=False, reason=f"{known} ({aim})", half_width=half_width)
 
 

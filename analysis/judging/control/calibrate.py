@@ -84,14 +84,14 @@ def false_alarms(noise: Noise, sizes: tuple[int, int], cells: int, splits: int, 
 def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: int = 1) -> dict[str, float]:
     """The share of comparisons that call B slower, by quantity, when all of T and O is by `shift_us`."""
     rng = np.random.default_rng((seed, repetitions, int(shift_us)))
-    found: dict[str, list[bool]] = {}
+    sure_slower: dict[str, list[bool]] = {}
     for _ in range(splits):
         pair = _pair(noise, rng, (repetitions, repetitions), shift_us)
         for measure, result in zip(
             pair, inference.judge([measures.sides(pair, headline.CONTENTION)], (seed,))[0], strict=True
         ):
-            found.setdefault(str(measure.quantity), []).append(result.sure and result.t > 0)
-    return {name: float(np.mean(sure)) for name, sure in found.items()}
+            sure_slower.setdefault(str(measure.quantity), []).append(result.sure and result.t > 0)
+    return {name: float(np.mean(sure)) for name, sure in sure_slower.items()}
 
 
 @dataclass(frozen=True)
@@ -168,11 +168,11 @@ def _false_alarm_table(splits: int) -> Grid:
 
 def _power_table(splits: int) -> Grid:
     rows = tuple(
-        (noise.name, str(repetitions), f"{shift / 1000:g} ms", *(f"{found[name]:.0%}" for name in SHOWN))
+        (noise.name, str(repetitions), f"{shift / 1000:g} ms", *(f"{shares[name]:.0%}" for name in SHOWN))
         for noise in HOSTS
         for repetitions in (5, 10)
         for shift in SHIFTS_US
-        for found in [power(noise, repetitions, shift, splits)]
+        for shares in [power(noise, repetitions, shift, splits)]
     )
     header = ("host", "repetitions a side", "true shift", *SHOWN)
     return Grid(f"Found: share of {splits} comparisons that call B slower", header, 3, rows)
@@ -191,12 +191,12 @@ def _coverage_table(runs: int) -> Grid:
 def sequence_table(runs: int) -> Grid:
     """False alarms and expected number of repetitions with PRECISION=10%."""
     rows = tuple(
-        (noise.name, quantity.name, f"{shift / 1000:g} ms" if shift else "none", f"{own.alarms:.1%}",
-         f"{own.slower:.0%}", f"{own.same:.0%}", f"{own.repetitions:.1f}")
+        (noise.name, quantity.name, f"{shift / 1000:g} ms" if shift else "none", f"{stopped.alarms:.1%}",
+         f"{stopped.slower:.0%}", f"{stopped.same:.0%}", f"{stopped.repetitions:.1f}")
         for noise in HOSTS
         for quantity in (Quantity(control.ROUND_TRIP, "p50"), Quantity(control.REMAINDER, "p99"))
         for shift in (0, 500)
-        for own in [sequences(noise, quantity, shift, runs)]
+        for stopped in [sequences(noise, quantity, shift, runs)]
     )  # fmt: skip
     header = ("host", "headline", "true shift of T", "any faster or slower", "slower", "the same", "repetitions")
     at = ", ".join(str(look.repetitions) for look in looks(USUAL_REPETITIONS))
@@ -208,8 +208,8 @@ def sequence_table(runs: int) -> Grid:
 def _any_sure(pairs: Sequence[Sequence[Measure]]) -> bool:
     return any(
         result.sure
-        for own in inference.judge([measures.sides(pair, headline.CONTENTION) for pair in pairs], (1,))
-        for result in own
+        for results in inference.judge([measures.sides(pair, headline.CONTENTION) for pair in pairs], (1,))
+        for result in results
     )
 
 
