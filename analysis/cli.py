@@ -279,7 +279,7 @@ def calibrate_command(
 
 
 def main() -> None:
-    """Runs a command; a `BundleError` is one line on stderr and exit code 2, a full disk or the like exit code 1."""
+    """Run a command; a `BundleError` is one line on stderr and exit code 2, a full disk or the like exit code 1."""
     try:
         app()
     except BundleError as error:

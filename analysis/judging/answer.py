@@ -27,7 +27,7 @@ ORDER = {FASTER: 0, FEWER: 0, SAME: 1, UNKNOWN: 2, MORE: 3, SLOWER: 3}
 
 @dataclass(frozen=True)
 class Effect:
-    """One arm (B) against the one it is compared with (A): both in words, and every claim, the headlines first."""
+    """One arm (B) against the one it is compared with (A): the label of each, and every claim, the headlines first."""
 
     a: str
     b: str
@@ -41,13 +41,13 @@ class Effect:
         return self.claims[0]
 
     def claim(self, metric: str, statistic: str) -> Claim | None:
-        """One claim, if it could be made."""
+        """Return the claim on one statistic; None where it could not be made."""
         return next((c for c in self.claims if c.quantity == Quantity(metric, statistic)), None)
 
 
 @dataclass(frozen=True)
 class Level:
-    """The headline's value in one cell: none where it is not supported, infinite where losses cut it."""
+    """The headline's value in one cell: None where too few cycles support it, infinite where losses cut it."""
 
     label: str
     summary: CellSummary
@@ -57,7 +57,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything that the first screen says: `effects` are ranked, the largest gain on the headline first."""
+    """Everything that the first screen shows; `effects` are ranked, the largest gain on the headline first."""
 
     question: Question
     sentence: str
@@ -74,7 +74,7 @@ class Answer:
 
 
 def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> Answer:
-    """The answer of a run."""
+    """Return the answer of a run; raise `BundleError` where its question cannot be read."""
     question = headline.of(bundle)
     claims, notes = compare.within(bundle)
     names = labels.of_cells(bundle.cells)
@@ -91,7 +91,7 @@ def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> Answer:
 
 
 def of_comparison(comparison: Comparison) -> Answer:
-    """The answer of a comparison: B against A, with A's question."""
+    """Return the answer of a comparison: B against A, with A's question."""
     question = headline.of(comparison.a.bundle)
     names = [
         {
@@ -121,7 +121,7 @@ def _labels(cells: Sequence[Cell]) -> dict[int, str]:
 
 
 def _beside(bundle: Bundle, question: Question) -> Iterator[str]:
-    """What the study itself says beside its answer, and whether its headline had to be guessed."""
+    """Yield the study's own caveats, and a note where its headline had to be guessed."""
     if note := bundle.plan.get("note"):
         yield str(note)
     if not question.recorded:
@@ -165,7 +165,7 @@ def _sentence(effects: Sequence[Effect], levels: Sequence[Level], all_losses: Se
 
 
 def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
-    """What is sure, arm by arm, then the arms that it cannot tell of, then whether the board was disturbed."""
+    """Yield a sentence for each arm with a verdict, then those without one, greater losses, and disturbed boards."""
     decided = [effect for effect in effects if effect.headline.verdict != UNKNOWN]
     if decided and decided[0].headline.metric == RECOVERY:
         yield from _of_recoveries(decided)
@@ -181,7 +181,7 @@ def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def _of_recoveries(effects: Sequence[Effect]) -> Iterator[str]:
-    """Verdict by verdict, for the times themselves have been told."""
+    """Yield a sentence for each verdict; the recovery times themselves stand in the sentence before."""
     by_words: dict[tuple[str, str], list[str]] = {}
     for effect in effects:
         b, a = _short(effect)
@@ -205,7 +205,7 @@ def _effect_sentence(effect: Effect) -> str:
 
 
 def _loses(effect: Effect) -> str:
-    """That B surely loses more, where the headline is about something else: no latency makes up for it."""
+    """Return a sentence if B surely loses more and the headline is about something else; otherwise nothing."""
     lost = effect.claim("lost", "share_percent")
     if lost is None or lost.verdict != MORE or effect.headline is lost:
         return ""
@@ -221,7 +221,7 @@ def _amount(claim: Claim) -> str:
 
 
 def _open(effects: Sequence[Effect], *, alone: bool) -> str:
-    """The finest difference and the fewest repetitions are of one of them; a reason is told where it is that of all."""
+    """Return the sentence on arms without a verdict; it gives a reason only where all of them share it."""
     claim = effects[0].headline
     detectable = [e.headline.detectable for e in effects if e.headline.detectable is not None]
     texts = dict.fromkeys(claim.quantity.text(bound(detectable)) for bound in (min, max) if detectable)
@@ -236,7 +236,7 @@ def _open(effects: Sequence[Effect], *, alone: bool) -> str:
 
 
 def _whether(effects: Sequence[Effect]) -> str:
-    """`fifo both differs from none`; many are counted, and what differs from cell to cell is not named."""
+    """Return `fifo both differs from none`; of many effects only their number."""
     names, references = zip(*map(_short, effects), strict=True)
     if len(set(references)) > 1:
         return f"any of {len(names)} cells differs from the one it is compared with"
@@ -246,7 +246,7 @@ def _whether(effects: Sequence[Effect]) -> str:
 
 
 def _short(effect: Effect) -> tuple[str, str]:
-    """B and A, less the conditions that both begin with."""
+    """Return the labels of B and A without the conditions that both begin with."""
     a, b = effect.a.split(", "), effect.b.split(", ")
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))
     shared = min(len(list(same)), len(a) - 1, len(b) - 1)
@@ -279,5 +279,5 @@ def _of_losses(all_losses: Sequence[Losses]) -> str:
 
 
 def _capital(text: str) -> str:
-    """As a sentence begins; a value of a variable (`clock:step:180s`) stays what one types."""
+    """Return the text with a capital first letter; a variable's value (`clock:step:180s`) stays as it is typed."""
     return text if ":" in text.partition(" ")[0] else text[:1].upper() + text[1:]

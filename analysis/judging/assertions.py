@@ -23,7 +23,7 @@ WORDS = {PASS: "As asserted", FAIL: "Not as asserted", UNKNOWN: "Cannot tell"}
 
 
 def judge(bundle: Bundle, summaries: Sequence[CellSummary]) -> Outcome | None:
-    """Every assertion of the plan in every cell; none where the plan asserts nothing. Raises `BundleError`."""
+    """Check the plan's assertions in every cell; None if it has none. Raise `BundleError` where one cannot be read."""
     recorded = bundle.plan.get("assertions") or []
     if not recorded:
         return None
@@ -59,15 +59,14 @@ def _check(summary: CellSummary, asserted: Assertion) -> tuple[str, str]:
         return UNKNOWN, f"the {quantity.name} is not supported by so few cycles"
     if math.isinf(interval.value) and quantity.is_latency:
         return _of_lost(summary, asserted, quantity)
+    value = quantity.text(interval.value)
     if interval.low is None or interval.high is None:
-        return UNKNOWN, f"{quantity.text(interval.value)}, without an interval: too few repetitions, or all alike"
-    return _verdict(
-        interval, asserted
-    ), f"{quantity.text(interval.value)} {quantity.interval(interval.low, interval.high)}"
+        return UNKNOWN, f"{value}, without an interval: too few repetitions, or all alike"
+    return _verdict(interval, asserted), f"{value} {quantity.interval(interval.low, interval.high)}"
 
 
 def _of_lost(summary: CellSummary, asserted: Assertion, quantity: Quantity) -> tuple[str, str]:
-    """A quantile among the lost cycles is beyond any limit, where so many are lost for sure."""
+    """Return verdict and reason for a quantile that falls on lost cycles: beyond any limit if it surely does."""
     lost, q = summary.interval(LOST), PERCENTILES.get(asserted.statistic)
     sure = lost is not None and lost.low is not None and q is not None and lost.low > 100 * (1 - q)
     verdict = UNKNOWN if not sure else FAIL if asserted.below else PASS
@@ -91,7 +90,7 @@ def _sentence(checks: Sequence[Check]) -> str:
 
 
 def _shown(checks: Sequence[Check]) -> Iterator[str]:
-    """What was shown, together where it was shown in the same cells."""
+    """Yield what was shown; statistics that hold in the same cells share one phrase."""
     cells: dict[str, list[str]] = {}
     for check in checks:
         cells.setdefault(check.what, []).append(check.where)

@@ -13,7 +13,7 @@ NEAR_ROUNDS = 2
 
 
 def of(bundle: Bundle, a: Cell, b: Cell) -> list[tuple[int, int]]:
-    """(repetition of A, repetition of B) for each block, in the order run."""
+    """Return (repetition of A, repetition of B) for each block, in the order run."""
     near = NEAR_ROUNDS * len(bundle.cells)
     of_a, of_b = _orders(bundle, a), _orders(bundle, b)
     rounds = {pair: position // max(len(bundle.cells), 1) for position, pair in enumerate(bundle.order)}
@@ -34,7 +34,7 @@ def _orders(bundle: Bundle, cell: Cell) -> dict[int, int]:
 
 
 def _neighbours(of_a: Mapping[int, int], of_b: Mapping[int, int], near: int) -> list[tuple[int, int]]:
-    """Pairs of what ran nearest, first come, first served; both given as repetition → order run."""
+    """Pair each repetition of A with the first unpaired one of B near it; both map repetition to order run."""
     blocks, others = [], sorted(of_b.items(), key=lambda item: item[1])
     for repetition, order in sorted(of_a.items(), key=lambda item: item[1]):
         while others and others[0][1] <= order - near:

@@ -14,14 +14,14 @@ SURROUNDINGS = ("kernel", "os", "cgroup")
 
 
 def require_alike(first: Bundle, *others: Bundle) -> None:
-    """Raise `BundleError` where one is about something else than the first: nothing compares what they measured."""
+    """Raise `BundleError` where a bundle's family, axes or metrics differ from those of the first."""
     for other in others:
         if unlike := first.family.unlike(other.family):
             raise BundleError(f"{first.folder} and {other.folder} are not comparable: {unlike}")
 
 
 def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
-    """Why the difference could be something else than the conditions: host, placement, board, repetitions' length."""
+    """Return what makes A and B incomparable: other host, placement, board, capture, or length of repetitions."""
     differences = [_differs(f"host {name}", _host(a.bundle, name), _host(b.bundle, name)) for name in HOST]
     differences += [_differs("placement", a.bundle.document["placement"], b.bundle.document["placement"])]
     differences += [_differs("board", cell_a.board, cell_b.board) for cell_a, cell_b in pairs]
@@ -32,7 +32,7 @@ def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
 
 
 def changes(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
-    """What else differs: the conditions compared, and the software underneath."""
+    """Return what else differs: the conditions compared, and the software underneath."""
     differences = []
     for cell_a, cell_b in pairs:
         differences += [
@@ -67,7 +67,7 @@ def _host(bundle: Bundle, name: str) -> object:
 
 
 def _knobs(cell_a: Cell, cell_b: Cell) -> list[str]:
-    """`service knob` for every knob that either cell sets."""
+    """Return `service knob` for every knob that either cell sets, sorted."""
     return sorted(
         {f"{service} {kind}" for cell in (cell_a, cell_b) for service, knobs in cell.knobs.items() for kind in knobs}
     )
@@ -79,13 +79,13 @@ def _setting(cell: Cell, knob: str) -> str | None:
 
 
 def _images(a: Bundle, b: Bundle) -> dict[str, tuple[str | None, str | None]]:
-    """By service, the start of each side's image id."""
+    """Return, by service, each side's image as `_image_ids` has it; None where a side has none."""
     of_a, of_b = (_image_ids(bundle.document.get("images") or {}) for bundle in (a, b))
     return {service: (of_a.get(service), of_b.get(service)) for service in sorted({*of_a, *of_b})}
 
 
 def _image_ids(images: dict[str, Any]) -> dict[str, str]:
-    """By service, its name and the start of its id, which alone tells two builds apart."""
+    """Return, by service, the image's name and the start of its id, which alone distinguishes two builds."""
     return {
         service: " ".join(filter(None, (image.get("base") or image.get("reference"), str(image.get("id") or "")[:19])))
         for service, image in images.items()

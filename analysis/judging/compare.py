@@ -25,7 +25,7 @@ __all__ = ["FASTER", "FEWER", "MORE", "SAME", "SLOWER", "UNKNOWN", "Claim", "Com
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every claim, and what a reader must know beside them: conditions that differ, and caveats."""
+    """Every claim on B against A, the conditions that differ, and caveats."""
 
     a: Selection
     b: Selection
@@ -36,7 +36,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A pair of cells, what is compared of it, and which repetitions the test may relabel, by their place (R,)."""
+    """A pair of cells, its measures, and the repetitions that the test may relabel, by their place (R,)."""
 
     cells: tuple[Cell, Cell]
     measures: tuple[Measure, ...]
@@ -46,7 +46,7 @@ class _Pair:
 
     @property
     def left_out(self) -> int:
-        """Repetitions that ran beside none of the other arm."""
+        """The number of repetitions that have no neighbour in the other arm."""
         return sum(self.repetitions) - sum(map(len, self.chosen))
 
     @property
@@ -56,9 +56,9 @@ class _Pair:
 
 
 def compare(a: Selection, b: Selection, *, margin: float | None = None, force: bool = False) -> Comparison:
-    """Judges B against A; raises `BundleError` where they are not comparable, unless forced.
+    """Judge B against A; raise `BundleError` where they are not comparable, unless `force` is set.
 
-    Nothing forces a comparison of two families. The headlines are those of A's plan, and so is the margin unless given.
+    Two families are never comparable. Headlines come from A's plan, and so does the margin where None is given.
     """
     comparability.require_alike(a.bundle, b.bundle)
     pairs = pair(a, b)
@@ -74,14 +74,14 @@ def compare(a: Selection, b: Selection, *, margin: float | None = None, force: b
 
 
 def arms(bundle: Bundle, margin: float | None = None) -> tuple[Claim, ...]:
-    """The claims of `within`."""
+    """Return the claims of `within`, without its caveats."""
     return within(bundle, margin)[0]
 
 
 def within(bundle: Bundle, margin: float | None = None) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
-    """Every further arm of a bundle against the first one of the same scenario and axes' values; none without arms.
+    """Judge every further arm of a bundle against the first one of the same scenario and axes' values.
 
-    Claims, and what a reader must know beside them. All are judged together. That they share the first arm makes the
+    Return claims and caveats; no claims without arms. All are judged together. That they share the first arm makes the
     intervals wider than need be, if anything (Šidák 1967).
     """
     first: dict[tuple[Value, ...], Cell] = {}
@@ -101,7 +101,7 @@ def _question(bundle: Bundle, margin: float | None) -> Question:
 
 
 def _pair(a: Bundle, b: Bundle, cells: tuple[Cell, Cell], known: dict[int, Side] | None = None) -> _Pair:
-    """What is compared of two cells; sides already `known` by their cell are not read again."""
+    """Return the pair of two cells; a side already in `known`, by cell index, is not read again."""
     known = {} if known is None else known
     side_a = (
         known.setdefault(cells[0].index, _side(a, cells[0])) if cells[0].index not in known else known[cells[0].index]
@@ -122,7 +122,7 @@ def _side(bundle: Bundle, cell: Cell) -> Side:
 
 
 def _beside(bundle: Bundle, cells: tuple[Cell, Cell]) -> tuple[list[int], list[int]]:
-    """The places of the repetitions that form blocks."""
+    """Return the places, on either side, of the repetitions that form blocks."""
     places = [{number: place for place, number in enumerate(sorted(_numbers(bundle, cell)))} for cell in cells]
     pairs = blocks.of(bundle, *cells)
     return [places[0][of_a] for of_a, _ in pairs], [places[1][of_b] for _, of_b in pairs]
@@ -133,7 +133,7 @@ def _numbers(bundle: Bundle, cell: Cell) -> list[int]:
 
 
 def _judged(a: Bundle, b: Bundle, read: Sequence[_Pair], question: Question) -> tuple[Claim, ...]:
-    """The claims of every pair, tested together."""
+    """Return the claims of every pair, tested together."""
     tested = iter(_tested(a, b, [cell_pair for cell_pair in read if cell_pair.testable], question.headlines))
     claims = []
     for cell_pair in read:
@@ -172,7 +172,7 @@ def _notes(a: Selection, b: Selection, read: Sequence[_Pair]) -> Iterator[str]:
 
 
 def _caveats(bundle: Bundle, read: Sequence[_Pair]) -> Iterator[str]:
-    """What keeps pairs of cells from a verdict, or repetitions out of the test."""
+    """Yield what keeps pairs of cells from a verdict, or repetitions out of the test."""
     if not read:
         return
     if left_out := sum(cell_pair.left_out for cell_pair in read):

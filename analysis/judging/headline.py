@@ -25,9 +25,9 @@ BY_NAME = {
 
 @dataclass(frozen=True)
 class Question:
-    """What the run was made to answer; `recorded` is false where the bundle does not say and its name had to.
+    """What the run was made to answer; `recorded` is false where the bundle has no headline and a usual one was taken.
 
-    `metric` is the latency that its differences are shown of: the first headline that is one, else the family's
+    `metric` is the latency whose differences are shown: the first headline that is a latency, else the family's
     `remainder`.
     """
 
@@ -39,7 +39,7 @@ class Question:
 
 
 def of(bundle: Bundle) -> Question:
-    """The bundle's question; raises `BundleError` where its plan has one that cannot be read."""
+    """Return the bundle's question; raise `BundleError` where its plan's cannot be read."""
     plan = bundle.plan
     margin = float(plan.get("margin_percent", 100 * MARGIN)) / 100
     wording = str(plan.get("question") or f"How late are answers in {bundle.name}?")

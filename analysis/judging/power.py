@@ -38,7 +38,7 @@ Plant = Callable[[np.random.Generator, int], tuple[Integers, Integers]]
 
 @dataclass(frozen=True)
 class Planted:
-    """A difference, as the table names it."""
+    """A difference planted in side B, under the name that the table gives it."""
 
     name: str
     plant: Plant
@@ -57,7 +57,7 @@ def _losses(rng: np.random.Generator, n: int) -> tuple[Integers, Integers]:
 
 
 def differences(family: Family) -> tuple[Planted, ...]:
-    """What is planted in side B."""
+    """Return the differences to plant in side B."""
     return (
         Planted("nothing", _shift(0)),
         *(Planted(f"{family.round_trip} + {by_us / 1000:g} ms", _shift(by_us)) for by_us in SHIFTS_US),
@@ -68,7 +68,7 @@ def differences(family: Family) -> tuple[Planted, ...]:
 
 @dataclass(frozen=True)
 class Source:
-    """What is drawn from, and how it is judged."""
+    """A cell's cycles to draw from, and the deadline and headlines to judge by."""
 
     cycles: Cycles
     deadline_ms: int
@@ -76,13 +76,13 @@ class Source:
 
 
 def shown(headlines: tuple[Quantity, ...], family: Family) -> tuple[Quantity, ...]:
-    """What has a column: the headlines, in the order tested, then the usual ones."""
+    """Return the quantities that have a column: the headlines, in the order tested, then the usual ones."""
     usual = (*(Quantity(family.round_trip, name) for name in SHOWN), Quantity("lost", "share_percent"))
     return tuple(dict.fromkeys((*headlines, *usual)))
 
 
 def table(bundle: Bundle, draws: int) -> Grid:
-    """How often each planted difference is found in each cell; raises `BundleError` where repetitions are too few."""
+    """Return how often each planted difference is found in each cell; raise `BundleError` for too few repetitions."""
     names = labels.of_cells(bundle.cells)
     rows = [row for cell in bundle.cells for row in _rows(bundle, cell, names[cell.index], draws)]
     if not rows:
@@ -118,7 +118,7 @@ def _rows(bundle: Bundle, cell: Cell, name: str, draws: int) -> list[tuple[str, 
 
 
 def power_of(source: Source, planted: Planted, size: int, draws: int, rng: np.random.Generator) -> list[float]:
-    """The share of comparisons that are sure of a difference: in each of `shown`, and in anything at all."""
+    """Return the share of comparisons that are sure of a difference in each of `shown`, and in anything at all."""
     detections, columns = [], shown(source.headlines, source.cycles.family)
     for _ in range(draws):
         a, b = drawn(source.cycles, size, rng), drawn(source.cycles, size, rng)
@@ -132,7 +132,7 @@ def power_of(source: Source, planted: Planted, size: int, draws: int, rng: np.ra
 
 
 def drawn(original: Cycles, size: int, rng: np.random.Generator) -> Cycles:
-    """So many of the repetitions, whole, with replacement, numbered anew."""
+    """Return `size` whole repetitions drawn with replacement, numbered from 1."""
     parts = np.split(np.arange(len(original.repetition)), np.flatnonzero(np.diff(original.repetition)) + 1)
     picked = [parts[place] for place in rng.integers(0, len(parts), size)]
     at = np.concatenate(picked)
@@ -145,7 +145,7 @@ def drawn(original: Cycles, size: int, rng: np.random.Generator) -> Cycles:
 
 
 def _with(original: Cycles, later_us: Integers, lost: npt.NDArray[np.bool_]) -> Cycles:
-    """The same with cycles later or lost; what has no part in the round trip stays, but where the answer is lost."""
+    """Return the cycles with `later_us` (N,) added to metrics that contain the round trip, `lost` ones unanswered."""
     shifted = times(original.family)
     latencies = {
         metric: np.where(lost | (values == MISSING), MISSING, values + shifted[metric] * later_us)
@@ -155,7 +155,7 @@ def _with(original: Cycles, later_us: Integers, lost: npt.NDArray[np.bool_]) -> 
 
 
 def times(family: Family) -> dict[str, int]:
-    """By metric, how many times the round trip is in it: once in itself, and in what it is the difference with."""
+    """Return, by metric, how often it contains the round trip; a metric A − B has A's number less B's."""
     counts = {family.round_trip: 1, family.intended: 1}
     for metric in family.metrics[1:]:
         whole, part = metric.difference or (None, None)

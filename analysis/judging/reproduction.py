@@ -21,7 +21,7 @@ Key = tuple[tuple[Value, ...], tuple[Value, ...], str]
 
 @dataclass(frozen=True)
 class Outcome:
-    """One claim of the original and what the replay says of it."""
+    """One claim of the original run beside the replay's, and the verdict on its reproduction."""
 
     claim: str
     original: str
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
-    """First what arms differ in, then the level of every statistic of every cell; of each the headline's claims first.
+    """Return outcomes on differences between arms, then on the level of every statistic; the headline's first in each.
 
     Both runs are judged by the margin that the original's question has.
     """
@@ -45,7 +45,7 @@ def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """The answer in a sentence or two, contradictions by name."""
+    """Return the result in a sentence or two, contradictions by name."""
     if not outcomes:
         return "Cannot tell: the two runs have no claim in common; each needs 2 counted repetitions with answers."
     first = [outcome for outcome in outcomes if outcome.headline]
@@ -68,7 +68,7 @@ def _counted(outcomes: Sequence[Outcome]) -> str:
 
 
 def caveat(original: Bundle, replay: Bundle) -> str | None:
-    """What to think of levels where the two runs were made on different machines."""
+    """Return a caveat on levels if the two runs were made on different machines; otherwise None."""
     was, now = (bundle.document["host"].get("hostname_hash") for bundle in (original, replay))
     if was == now:
         return None
@@ -107,7 +107,7 @@ def _of_levels(original: Bundle, replay: Bundle, question: Question) -> Iterator
 
 
 def _why(claim: Claim) -> str:
-    """Why a claim cannot tell; nothing where it can."""
+    """Return why a claim has no verdict; an empty string where it has one."""
     return ", ".join(claim.needs) if claim.verdict == UNKNOWN else ""
 
 

@@ -9,17 +9,17 @@ from analysis.statistics.quantity import NAMES, OF_SHARES, SHARES
 
 
 def sentences(claims: Sequence[Claim]) -> list[str]:
-    """What was found of each metric in each pair of cells."""
+    """Return a sentence for each metric in each pair of cells."""
     return [f"{_subject(group[0])} ({_cells(group[0])}): {about('B', group)}." for group in grouped(claims)]
 
 
 def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """The claims of each pair of cells and metric together."""
+    """Return consecutive claims grouped by pair of cells and metric."""
     return [list(group) for _, group in itertools.groupby(claims, key=lambda claim: (claim.cells, claim.metric))]
 
 
 def about(name: str, claims: Sequence[Claim]) -> str:
-    """What the claims say of B; `name` is how it is called, nothing where that is clear."""
+    """Return the verdicts on B in words; `name` is B's, or empty where it is clear."""
     return "; ".join(
         part for verdict in (SLOWER, FASTER, MORE, FEWER, SAME, UNKNOWN) if (part := _part(name, verdict, claims))
     )

@@ -100,7 +100,8 @@ def notice(bundle: Bundle) -> str | None:
     return (
         f"as many repetitions as it takes: {reached(bundle)} of at most {stopping.most} "
         f"(PRECISION={100 * stopping.precision:g}%, look {number} of {len(stopping.looks)}); "
-        f"intervals allow for the looks: each holds at {confidence(bundle):.1%}, those of all looks together at {CONFIDENCE:.0%}"
+        f"intervals allow for the looks: each holds at {confidence(bundle):.1%}, "
+        f"those of all looks together at {CONFIDENCE:.0%}"
     )
 
 
