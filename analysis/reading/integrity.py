@@ -18,7 +18,7 @@ COUNTED = ("offered", "ok", "late", "lost", "duplicate")
 
 
 def check(bundle: Bundle) -> None:
-    """Raises `BundleError` with the first finding, and how many there are."""
+    """Raise `BundleError` with the first finding and the number of others; do nothing where there are none."""
     try:
         all_findings = list(findings(bundle))
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -31,7 +31,7 @@ def check(bundle: Bundle) -> None:
 
 
 def findings(bundle: Bundle) -> Iterator[str]:
-    """One line for each thing that does not hold, with the first place where it does not."""
+    """Yield a line for each condition that does not hold, with the first place where it does not."""
     yield from _plan(bundle)
     yield from _rows(bundle)
     yield from _repetitions(bundle)
@@ -52,7 +52,7 @@ def _plan(bundle: Bundle) -> Iterator[str]:
 
 
 def _rows(bundle: Bundle) -> Iterator[str]:
-    """What must hold in every row."""
+    """Check the conditions that must hold in every row."""
     if bundle.rows.frame["holds"].all():
         return
     broken, places = conditions(bundle.metrics), (*bundle.family.key, "repetition", "sequence")
@@ -64,7 +64,7 @@ def _rows(bundle: Bundle) -> Iterator[str]:
 
 
 def _repetitions(bundle: Bundle) -> Iterator[str]:
-    """Each repetition of bundle.json against its rows, and no rows of a repetition that bundle.json does not know."""
+    """Check each repetition of bundle.json against its rows, and that no rows belong to any other repetition."""
     by_repetition = _counts(bundle.rows)
     for repetition in bundle.repetitions:
         row_counts = by_repetition.pop((repetition.cell, repetition.repetition), dict.fromkeys((*COUNTED, "cycles"), 0))
@@ -90,7 +90,7 @@ def _repetition(repetition: Repetition, row_counts: dict[str, int]) -> Iterator[
 
 
 def _counts(rows: Rows) -> dict[tuple[int, int], dict[str, int]]:
-    """By cell and repetition: rows by status, without warm-up, and cycles."""
+    """Return, by cell and repetition, the number of rows by status, without warm-up, and of cycles."""
     status, sequence = rows.frame["status"], rows.frame["sequence"].to_numpy()
     slices = {name: _sums((status == name).fill_null(value=False).to_numpy(), rows.starts) for name in STATUSES}
     higher, lower = (_sums(_against_former(sequence, rows.starts, how), rows.starts) for how in (np.greater, np.less))
@@ -109,7 +109,7 @@ def _counts(rows: Rows) -> dict[tuple[int, int], dict[str, int]]:
 
 
 def _against_former(values: Integers, starts: Integers, how: np.ufunc) -> npt.NDArray[np.bool_]:
-    """Of each value, whether it is so against the one before it in its slice; of a slice's first, not."""
+    """Return (N,): `how` of each value and the one before it in its slice; false for a slice's first."""
     flags = np.zeros(len(values), dtype=np.bool_)
     flags[1:] = how(values[1:], values[:-1])
     flags[starts] = False
@@ -117,7 +117,7 @@ def _against_former(values: Integers, starts: Integers, how: np.ufunc) -> npt.ND
 
 
 def _sums(flags: npt.NDArray[np.bool_], starts: Integers) -> Integers:
-    """How many are set in each slice."""
+    """Return (K,): how many flags are set in each slice."""
     return np.add.reduceat(flags, starts, dtype=np.int64) if len(starts) else np.zeros(0, dtype=np.int64)
 
 
@@ -126,7 +126,7 @@ def _place(row: dict[str, object]) -> str:
 
 
 def proofs(bundle: Bundle) -> Iterator[tuple[Repetition, str, str, bool | None]]:
-    """(repetition, service, knob, held) for each knob of each counted repetition; held is none without a proof."""
+    """Yield (repetition, service, knob, holds) for each knob of each counted repetition; None without a proof."""
     cells = {cell.index: cell for cell in bundle.cells}
     for repetition in bundle.repetitions:
         if repetition.counted and repetition.cell in cells:

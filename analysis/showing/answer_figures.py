@@ -35,7 +35,7 @@ DOTS: dict[str, dict[str, Any]] = {
 
 
 def save(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer, folder: Path) -> None:
-    """Draws `forest` where arms were compared, and `repetitions` where any ran, in every format into `folder`."""
+    """Draw `forest` where arms were compared, and `repetitions` where any ran, in every format into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
         for name, figure in _figures(bundle, summaries, answer):
@@ -56,7 +56,7 @@ def _figures(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) -
 
 
 def forest_plot(panels: Sequence[Panel], answer: Answer, footer: Sequence[str]) -> Figure:
-    """Panels above each other: an arm a row, its difference and interval, the zero line, the margin as a band."""
+    """Draw panels above each other: an arm a row, its difference and interval, the zero line, the margin as a band."""
     sentence = textwrap.wrap(answer.sentence, 104)
     rows = [len(panel.rows) for panel in panels]
     heights = [0.2 * count + 0.15 for count in rows]
@@ -106,7 +106,7 @@ def _forest(axes: Axes, panel: Panel) -> None:
 
 
 def order_plot(ordered: InOrder, footer: Sequence[str]) -> Figure:
-    """A strip a cell: the value upwards, the order of running to the right; the line is the median."""
+    """Draw a strip a cell: the value upwards, the order of running to the right; the line is the median."""
     above, below, strip = 0.55, 0.75 + 0.125 * len(footer), 0.42
     height = above + strip * len(ordered.rows) + below
     figure = Figure(figsize=(WIDTH, height))

@@ -34,14 +34,14 @@ FILES = ("summary.csv", "table.md", RECOVERY, *ASSERTIONS, REPORT)
 
 @dataclass(frozen=True)
 class Written:
-    """What was found on the way: the answer, and what the figures leave out, nothing where all are drawn."""
+    """The answer that was written, and what the figures leave out, empty where all are drawn."""
 
     answer: Answer
     left_out: str
 
 
 def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Written:
-    """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
+    """Write summary.csv, table.md, report.html, figures/ and their checksums to `target`, in place of earlier ones."""
     files.require_plain(target)
     recoveries = recovery.of(bundle)
     files.write_text(target / "summary.csv", summary.render(summaries, bundle.axes))
@@ -66,18 +66,18 @@ def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Wri
 
 
 def names(folder: Path) -> list[str]:
-    """The derived files in `folder`, relative to it."""
+    """Return the derived files in `folder`, relative to it."""
     paths = [folder / name for name in FILES] + sorted((folder / FIGURES).glob("*"))
     return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
 
 
 def versions() -> str:
-    """What the bytes of figures depend on beside the samples."""
+    """Return the versions of the packages that the bytes of figures depend on."""
     return ", ".join(f"{name} {version(name)}" for name in ("matplotlib", "numpy", "scipy"))
 
 
 def table(bundle: Bundle, summaries: Sequence[CellSummary], recoveries: Sequence[recovery.Summary] = ()) -> str:
-    """The text of table.md; where something broke, what that cost stands first."""
+    """Return the text of table.md; recoveries stand first, where something broke."""
     grids = [tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries)]
     grids = [recovery_table.table(recoveries), *grids] if recoveries else grids
     lists = {"Published figures": tables.faults(summaries), "Warnings": _warnings(bundle, summaries)}
@@ -87,7 +87,7 @@ def table(bundle: Bundle, summaries: Sequence[CellSummary], recoveries: Sequence
 
 
 def conditions_of(bundle: Bundle) -> list[str]:
-    """What was run and on what, in two lines, and what must be said of it."""
+    """Return what was run and on what, in two lines, then notices and arms left out."""
     lines = [" · ".join(conditions.of_cells(bundle.cells)), " · ".join(conditions.of_run(bundle))]
     arms = {cell.arm for cell in bundle.cells}
     left_out = [

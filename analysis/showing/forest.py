@@ -44,7 +44,7 @@ class Panel:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The axis: every interval, and the margin on both sides; a bound that is far out does not squeeze the rest."""
+        """The limits of the axis: every interval and ± `margin`, except bounds far enough out to squeeze the rest."""
         bounds = [bound for row in self.rows if row.value is not None for bound in (row.low, row.high, row.value)]
         finite = [bound for bound in bounds if math.isfinite(bound)] or [0.0]
         widest = 3 * max([abs(row.value) for row in self.rows if row.value is not None] + [2 * self.margin, 1e-9])
@@ -54,7 +54,7 @@ class Panel:
 
 
 def panels(answer: Answer) -> tuple[Panel, ...]:
-    """The headlines first, then the tail and the median of the same metric, losses and missed deadlines."""
+    """Return panels: the headlines, then tail and median of the same metric, losses and missed deadlines."""
     first = answer.question.headlines
     metric = answer.question.metric
     wanted = (*first, Quantity(metric, "p99"), Quantity(metric, "p50"), *_SHARES)
@@ -91,7 +91,7 @@ def _claims(effects: Sequence[Effect], quantity: Quantity) -> Iterator[tuple[Eff
 
 
 def _scale(claim: Claim) -> float:
-    """From the quantity's unit to the panel's: % of A for a latency."""
+    """Return the factor from the quantity's unit to the panel's: % of A for a latency."""
     return 100 / claim.a if claim.quantity.is_time and claim.a else 1.0
 
 
@@ -108,7 +108,7 @@ def _row(effect: Effect, claim: Claim) -> Row:
 
 
 def _signed(value: float) -> str:
-    """Whole from 10 on, a decimal below, two below 1: more would only be read past."""
+    """Return the value with its sign: whole from 10 on, with a decimal below, with two below 1."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
     if not value:

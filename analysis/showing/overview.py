@@ -26,16 +26,16 @@ Read = tuple[Bundle, tuple[CellSummary, ...]]
 
 @dataclass(frozen=True)
 class Written:
-    """Where the page is, and its story."""
+    """The file of the page, and its story."""
 
     file: Path
     story: tuple[str, ...]
 
 
 def write(runs: Sequence[Read], into: Path) -> Written:
-    """overview.html, overview.md and the runs laid over each other into the folder `into`.
+    """Write overview.html, overview.md and the overlaid distributions into the folder `into`.
 
-    Raises `BundleError` where the runs are not of one family.
+    Raise `BundleError` where the runs are not of one family.
     """
     comparability.require_alike(*(bundle for bundle, _ in runs))
     into.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _grids(summaries: Sequence[CellSummary]) -> tuple[Grid, ...]:
 
 
 def _levels(runs: Sequence[Read], metric: str) -> str:
-    """One figure a place on the axes: the scenarios beneath each other."""
+    """Return a figure for each place on the axes, the scenarios beneath each other."""
     by_place: dict[tuple[Value, ...], list[CellSummary]] = {}
     for summary in (summary for _, summaries in runs for summary in summaries):
         by_place.setdefault(summary.cell.values, []).append(summary)
@@ -101,7 +101,7 @@ def _place(summaries: Sequence[CellSummary], metric: str) -> str:
 
 
 def laid_over(family: Family) -> str:
-    """What the figures show in which runs of a family are laid over each other."""
+    """Return what the figures show in which runs of a family are laid over each other."""
     return "The thesis' comparisons" if control.is_family(family) else "Distributions"
 
 
@@ -111,7 +111,7 @@ def _name(cell: Cell) -> str:
 
 
 def _links(runs: Sequence[Read], into: Path) -> str:
-    """To each run's own report, where it lies beside."""
+    """Return links to each run's own report, if it lies in a folder beside."""
     items = []
     for bundle, _ in runs:
         place = (bundle.folder / derived.REPORT).resolve()

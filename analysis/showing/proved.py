@@ -13,7 +13,7 @@ UNTOUCHED = "untouched"
 
 
 def table(bundle: Bundle) -> Grid:
-    """One row for each service, field and request; a knob without any proof gets a row that says so."""
+    """Return a row for each service, field and request; a knob without any proof has a row that says so."""
     held: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
     read: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for repetition in bundle.repetitions:
@@ -36,13 +36,13 @@ def table(bundle: Bundle) -> Grid:
 
 
 def requested(grid: Grid) -> Grid:
-    """Only what was asked for, and what did not hold: what fits a terminal."""
+    """Return the rows that were requested or did not hold, for a terminal."""
     rows = tuple(row for row in grid.rows if row[2] != UNTOUCHED or row[5])
     return Grid(grid.title, grid.header, grid.labels, rows)
 
 
 def _value(observed: str) -> str:
-    """Take the value out of what a proof observed."""
+    """Return the value that a proof observed, as text."""
     parsed: Any = json.loads(observed)
     value = parsed.get("value") if isinstance(parsed, dict) else parsed
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

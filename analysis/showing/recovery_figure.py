@@ -32,7 +32,7 @@ BEFORE = 0.25
 
 @dataclass(frozen=True)
 class Panel:
-    """One cell: its summary, and the cycles of all its repetitions, seconds since each one's fault and latency in ms.
+    """One cell: its summary, and the cycles of all its repetitions as (seconds since the fault, latency in ms).
 
     `answered` and `late` are (N, 2), `lost_s` (N,).
     """
@@ -44,7 +44,7 @@ class Panel:
 
 
 def panels(bundle: Bundle, summaries: Sequence[Summary]) -> list[Panel]:
-    """A panel for every cell in which something broke."""
+    """Return a panel for every cell in which something broke."""
     return [_panel(bundle, summary) for summary in summaries]
 
 
@@ -73,7 +73,7 @@ def save(bundle: Bundle, summaries: Sequence[Summary], folder: Path) -> list[Pat
 
 
 def png(bundle: Bundle, summaries: Sequence[Summary]) -> bytes:
-    """The figure as it stands in a page."""
+    """Return the figure as PNG, for a page."""
     picture = io.BytesIO()
     with mpl.rc_context(STYLE):
         draw(bundle, panels(bundle, summaries)).savefig(picture, format="png", dpi=150, metadata=FORMATS["png"])
@@ -81,7 +81,7 @@ def png(bundle: Bundle, summaries: Sequence[Summary]) -> bytes:
 
 
 def draw(bundle: Bundle, panels: Sequence[Panel]) -> Figure:
-    """The figure: panels on common axes, so that arms can be told apart by eye."""
+    """Draw the panels on common axes, so that arms can be compared by eye."""
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     notices = conditions.notices(bundle)
@@ -101,7 +101,7 @@ def draw(bundle: Bundle, panels: Sequence[Panel]) -> Figure:
 
 
 def _share_axes(axes: Axes, panels: Sequence[Panel]) -> None:
-    """From a while before the fault to well beyond the slowest recovery that there was."""
+    """Set common limits and ticks: from a while before the fault to well beyond the slowest recovery."""
     times = [r.recovery_us or r.watched_us for panel in panels for r in panel.summary.recoveries]
     after_s = min(1.4 * max(times) / 1e6, min(r.watched_us for panel in panels for r in panel.summary.recoveries) / 1e6)
     axes.set_xlim(-BEFORE * after_s / (1 - BEFORE), after_s)
@@ -134,7 +134,7 @@ def _lasted_s(r: recovery.Recovery) -> float:
 
 
 def _title(summary: Summary) -> str:
-    """The arm, or the fault and what tells the cell from others, and the headline."""
+    """Return the arm, or the fault and what distinguishes the cell, and the headline."""
     cell = summary.cell
     words = [cell.arm, *cell.texts[1:]] if cell.arm else [summary.fault, *cell.texts]
     never = f"{summary.never} of {len(summary.recoveries)} never recover" if summary.never else ""

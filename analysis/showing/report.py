@@ -64,7 +64,7 @@ FIRST = 3
 
 
 def render(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) -> str:
-    """The page."""
+    """Return the page of a run as HTML."""
     cautions = warnings.of(bundle, summaries)
     timelines = timeline.of(bundle)
     plots = list(figures.of_bundle(bundle, summaries))
@@ -89,7 +89,7 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) -> 
 
 
 def page(title: str, body: str, data: dict[str, Any] | None = None) -> str:
-    """A whole page in one file that may fetch nothing and run no script but its own; `data` is for the plots."""
+    """Return a self-contained page that may fetch nothing and run no script but its own; `data` is for the plots."""
     style = _asset("vendor/uPlot.min.css") + _asset("report.css") if data else _asset("report.css")
     scripts = [_asset("vendor/uPlot.iife.min.js"), _asset("report.js")] if data else []
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
@@ -114,7 +114,7 @@ def _hash(script: str) -> str:
 
 
 def _json(data: dict[str, Any] | None) -> str:
-    """Inside a script element: no `<`, so that neither `</script` nor `<!--` can end or hide anything."""
+    """Return JSON for a script element: without `<`, so that neither `</script` nor `<!--` can end or hide anything."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
@@ -133,7 +133,7 @@ def _header(
 
 
 def _answer(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) -> str:
-    """The sentence, how sure it is, and the figures that a reader of one minute needs."""
+    """Return the first section: the answer's sentence, how sure it is, and the figures for a quick reader."""
     if not summaries:
         return section("answer", "Answer", "<p>Nothing: no repetition counts. The warnings say why.</p>")
     panels = forest.panels(answer)
@@ -155,7 +155,7 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) ->
 
 
 def _recovery(bundle: Bundle) -> str:
-    """What each fault cost, cycle by cycle, as a picture; nothing where nothing broke."""
+    """Return the picture of what each fault cost, cycle by cycle; nothing where nothing broke."""
     recoveries = recovery.of(bundle)
     if not recoveries:
         return ""
@@ -170,7 +170,7 @@ def _recovery(bundle: Bundle) -> str:
 
 
 def _sureness(answer: Answer) -> str:
-    """Losses, the negative control, and what must be read beside the sentence."""
+    """Return the negative control, losses of repetitions set aside, and notes."""
     aside = [cell for cell in answer.losses if cell.set_aside_lost]
     lines = [*_controls(answer), *(f"{cell.cell.label}: {cell.text}" for cell in aside), *map(_sentence, answer.notes)]
     if answer.effects:
@@ -179,7 +179,7 @@ def _sureness(answer: Answer) -> str:
 
 
 def _controls(answer: Answer) -> Iterable[str]:
-    """A line for each thing that the negative control says: of one arm in full, of several together."""
+    """Yield a line for each verdict of the negative control: in full for one arm, together for several."""
     by_verdict: dict[str, list[Effect]] = {}
     for effect in answer.effects:
         if effect.control:
@@ -202,7 +202,7 @@ _ALL_HOLD = (
 
 
 def distributions(plots: Sequence[Plot], family: Family, first: str, title: str = "Distributions") -> str:
-    """The distribution functions as the script draws them, metric `first`, and as a table; the page needs `plotted`."""
+    """Return the distributions for the script to draw, metric `first`, and as a table; the page needs `plotted`."""
     if not plots:
         return ""
     names = list(dict.fromkeys(plot.title for plot in plots))
@@ -229,7 +229,7 @@ def distributions(plots: Sequence[Plot], family: Family, first: str, title: str 
 
 
 def _quantiles(plots: Sequence[Plot]) -> Grid:
-    """What the lines show at round shares of the cycles offered, in ms."""
+    """Return the latency of each line at round shares of the cycles offered, in ms."""
     shares = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
     rows = tuple(
         (plot.title, curve.label, plot.metric.name, *(_at_share(curve, share) for share in shares))
@@ -271,7 +271,7 @@ def _timelines(timelines: Sequence[timeline.Series], round_trip: str, never: Seq
 
 
 def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
-    """Every statistic of every cell, and under it how late the instrument itself was."""
+    """Return every statistic of every cell, and beneath it how late the instrument itself was."""
     if not summaries:
         return ""
     latencies = tables.latencies(summaries, intervals=True)
@@ -290,7 +290,7 @@ def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
 
 
 def _claims(answer: Answer) -> str:
-    """Every difference that was tested."""
+    """Return the section with every difference that was tested; empty without any."""
     return (
         folded("arms", "Every difference that was tested", grid(tables.claims(answer.claims)) + _quiet(_ARMS))
         if (answer.claims)
@@ -299,7 +299,7 @@ def _claims(answer: Answer) -> str:
 
 
 def grid(given: Grid) -> str:
-    """A table, compact; an interval goes in small under its value."""
+    """Return a table in HTML, compact, with intervals in small print under their values."""
     shown = compact(given)
 
     def head(i: int) -> str:
@@ -376,7 +376,7 @@ def _plain(value: object) -> str:
 
 
 def _proofs(bundle: Bundle) -> str:
-    """What was asked, what the kernel read, and how often they agreed."""
+    """Return what was requested, what the kernel read, and how often they agreed."""
     proofs = proved.table(bundle)
     return grid(proofs) if proofs.rows else _quiet("No knob was set, so there is nothing to prove.")
 
@@ -436,7 +436,7 @@ _ARMS = (
 
 
 def _reading(family: Family) -> str:
-    """What the words of the page mean, those of the metrics first."""
+    """Return a glossary of the page, the metrics first."""
     first = family.round_trip
     words = {metric.formula: metric.words + (_OWN_CLOCKS if metric.difference else "") for metric in family.metrics}
     late = f"where it exceeds {first}, requests left late"
@@ -464,7 +464,7 @@ def plotted(
     bands: bool = False,
     points: int = POINTS,
 ) -> dict[str, Any]:
-    """What the script draws: latencies in µs, shares as counts, about so many points in all."""
+    """Return the script's data: latencies in µs, shares as counts, about `points` points in all."""
     limit = max(points // max(len(plots) and sum(len(plot.curves) for plot in plots), 1), 60)
     groups: dict[str, dict[str, dict[str, Any]]] = {}
     for plot in plots:
@@ -485,7 +485,7 @@ BANDS = 40
 
 
 def _line(curve: figures.Curve, limit: int, *, band: bool) -> dict[str, Any]:
-    """`x` in µs, `c` answers at or below, of `n` answered and `lost`; the band as shares of both."""
+    """Return a line: `x` in µs, `c` answers at or below, of `n` answered and `lost`; the band as shares of both."""
     distribution = curve.distribution
     keep = figures.points(distribution, limit)
     line: dict[str, Any] = {
@@ -506,12 +506,12 @@ def _shares(values: Floats) -> list[float]:
 
 
 def section(name: str, title: str, body: str, data: str = "") -> str:
-    """A part of a page under its title."""
+    """Return a section of a page under its title."""
     return f'<section id="{name}"{data}><h2>{title}</h2>\n{body}</section>\n'
 
 
 def folded(name: str, title: str, body: str, *, opened: bool = False, data: str = "") -> str:
-    """A section behind its title."""
+    """Return a section that unfolds at its title."""
     state = " open" if opened else ""
     summary = f"<summary><h2>{_text(title)}</h2></summary>"
     return f'<section id="{name}"{data}><details class="section"{state}>{summary}\n{body}</details></section>\n'

@@ -15,19 +15,19 @@ PIPE = 120
 
 
 def terminal() -> Terminal:
-    """As wide as the terminal is; in a pipe 120, without colour."""
+    """Return a console as wide as the terminal; in a pipe 120 columns wide, without colour."""
     console = Terminal(markup=False, highlight=False)
     return console if console.is_terminal else Terminal(markup=False, highlight=False, width=PIPE)
 
 
 def say(console: Terminal, lines: Iterable[str], style: str | None = None) -> None:
-    """Each line, wrapped at words."""
+    """Print each line, wrapped at words."""
     for line in lines:
         console.print(line, style=style)
 
 
 def show(grid: Grid, console: Terminal) -> None:
-    """The table, compact; one that is too wide becomes several beneath each other, and no figure is cut."""
+    """Print the table, compact; one that is too wide is split into several beneath each other, and no figure is cut."""
     if not grid.rows:
         return
     for part in _fitting(compact(grid), console.width):

@@ -28,7 +28,7 @@ Place = Callable[[float], str]
 
 
 def forest(panel: Panel) -> str:
-    """One panel of the forest plot."""
+    """Return one panel of the forest plot as HTML."""
     low, high = panel.reach
 
     def at(value: float) -> str:
@@ -74,7 +74,7 @@ def _forest_row(row: ForestRow, panel: Panel, at: Place) -> str:
 
 
 def levels(named: Sequence[tuple[str, CellSummary]], metric: str) -> str:
-    """Median and tail of a metric in each cell with their intervals, and what was lost or came too late."""
+    """Return median and tail of a metric in each cell with intervals, lost cycles and missed deadlines."""
     shown = [(label, s) for label, s in named[:ROWS] if metric in s.estimates]
     if not shown:
         return ""
@@ -115,7 +115,7 @@ def _values(summary: CellSummary, metric: str) -> list[float]:
 
 
 def _first_of_its_conditions(named: Sequence[tuple[str, CellSummary]]) -> list[bool]:
-    """The thesis has no arms: its figure stands once, beside the first."""
+    """Return which cells are the first of their conditions; the thesis, without arms, is shown beside those."""
     keys = [(s.cell.scenario, *s.cell.values) for _, s in named]
     return [keys.index(key) == i for i, key in enumerate(keys)]
 
@@ -162,7 +162,7 @@ def _share(count: int, offered: int, name: str) -> str:
 
 
 def in_order(ordered: InOrder) -> str:
-    """A row of dots a cell: value upwards, order of running to the right."""
+    """Return a row of dots a cell: value upwards, order of running to the right."""
     if not ordered.rows:
         return ""
     low, high = ordered.reach_us
@@ -244,14 +244,14 @@ def _axis_row(axis: str, after: int) -> str:
 
 
 def _step(span: float) -> float:
-    """A round step that gives four to eight ticks."""
+    """Return a round step that gives four to eight ticks."""
     raw = span / 6
     power = 10.0 ** math.floor(math.log10(raw))
     return next(power * step for step in (1, 2, 5, 10) if power * step >= raw)
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round values in µs on a logarithmic axis; fewer of them where it spans much, even steps where it spans little."""
+    """Return round values in µs for a logarithmic axis: fewer where it spans much, even steps where it spans little."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if high / low < WIDE else (1,)
     inside = [tick for power in powers for step in steps if low <= (tick := step * 10.0**power) <= high]

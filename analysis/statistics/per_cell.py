@@ -51,7 +51,7 @@ class CellSummary:
     """(R,): by how much of itself the round trip rises from the first half of each repetition to the second."""
 
     def interval(self, quantity: Quantity) -> Interval | None:
-        """Any statistic of the cell; infinite where losses cut it, none where the count does not support it."""
+        """Return any statistic of the cell; infinite where losses cut it, None where the count does not support it."""
         if not quantity.is_time:
             return self.outcomes.get(quantity)
         silent = self.counts.lost == self.counts.offered > 0 and not self._of_answered(quantity)
@@ -66,7 +66,7 @@ class CellSummary:
 
 
 def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
-    """Every planned cell that has a counted repetition, in the plan's order; one cell in memory at a time."""
+    """Summarise every planned cell that has a counted repetition, in the plan's order; one cell in memory at a time."""
     counted = {cell.index: sum(r.counted and r.cell == cell.index for r in bundle.repetitions) for cell in bundle.cells}
     return tuple(_summary(bundle, cell, counted[cell.index]) for cell in bundle.cells if counted[cell.index])
 
@@ -104,7 +104,7 @@ def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
 
 
 def _outcomes(outcomes: cycles.Outcomes, seed: tuple[int, ...], confidence: float) -> dict[Quantity, Interval]:
-    """Shares in %, bursts in cycles: `burst` is the longest of the average repetition, `longest_burst` of them all."""
+    """Return shares in % and bursts in cycles: `burst` averages the repetitions' longest, `longest_burst` is of all."""
     if not len(outcomes.offered):
         return {}
     intervals = {}
@@ -127,7 +127,7 @@ def _share(events: Integers, offered: Integers, confidence: float) -> Interval:
 
 
 def _burst(bursts: Integers, seed: tuple[int, ...], confidence: float) -> Interval:
-    """None has an interval where every repetition is the same: resampling cannot tell how sure that is."""
+    """Return the mean burst; without an interval where all repetitions are alike, for resampling would show none."""
     value = float(bursts.mean())
     if len(bursts) < bootstrap.MINIMUM_REPETITIONS or bursts.min() == bursts.max():
         return Interval(value)
@@ -137,7 +137,7 @@ def _burst(bursts: Integers, seed: tuple[int, ...], confidence: float) -> Interv
 
 
 def supported(q: float, count: int) -> bool:
-    """Whether `count` samples bound quantile `q` from above with 95 % confidence: n ≥ ln(0.05) / ln(q).
+    """Return whether `count` samples bound quantile `q` from above with 95 % confidence: n ≥ ln(0.05) / ln(q).
 
     Wilks (1941), "Determination of sample sizes for setting tolerance limits": 29 for p90, 299 for p99, 2995 for p99.9.
     """
@@ -147,7 +147,7 @@ def supported(q: float, count: int) -> bool:
 def estimate(
     distribution: Distribution, seed: tuple[int, ...], confidence: float = bootstrap.CONFIDENCE
 ) -> dict[str, Estimate]:
-    """min, avg, the percentiles that the count supports, and max.
+    """Return, by statistic, min, avg, the percentiles that the count supports, and max, in µs.
 
     Percentiles are of the cycles offered, infinite from the share that was lost on; the others of those answered.
     Extremes get no interval: the bootstrap is inconsistent for them (Bickel and Freedman 1981).
@@ -174,7 +174,7 @@ def _jitter(cell_cycles: cycles.Cycles, metric: str, seed: tuple[int, ...], conf
 def _estimate(
     statistic: Callable[[Integers], Floats], repetitions: int, seed: tuple[int, ...], confidence: float
 ) -> Estimate:
-    """A statistic, given as a function of weights (B, R), and its interval where repetitions are enough for one."""
+    """Return a statistic, given as a function of weights (B, R), with an interval if there are enough repetitions."""
     value = statistic(np.ones((1, repetitions), dtype=np.int64))[0]
     if repetitions < bootstrap.MINIMUM_REPETITIONS or math.isinf(value):
         return Estimate(float(value))

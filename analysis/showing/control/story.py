@@ -51,12 +51,12 @@ class JudgedChapter:
     claims: tuple[Claim, ...]
 
     def of(self, quantity: Quantity) -> list[Claim]:
-        """The claims on one quantity, one for each pair of cells."""
+        """Return the claims on one quantity, one for each pair of cells."""
         return [claim for claim in self.claims if claim.quantity == quantity]
 
 
 def chapters(runs: Sequence[Read]) -> tuple[JudgedChapter, ...]:
-    """Those that the runs, all of one family, allow; none of another family than the control loop's."""
+    """Return the chapters that the runs, all of one family, allow; none but of the control loop's family."""
     return tuple(_chapters(runs)) if runs and control.is_family(runs[0][0].family) else ()
 
 
@@ -79,12 +79,12 @@ def _side(bundle: Bundle, scenario: str) -> Selection:
 
 
 def sentences(chapters: Sequence[JudgedChapter]) -> tuple[str, ...]:
-    """The story: first what all come to, then a sentence a chapter; nothing without chapters."""
+    """Return the story: first the gist, then a sentence a chapter; nothing without chapters."""
     return tuple(_sentences(chapters))
 
 
 def _sentences(chapters: Sequence[JudgedChapter]) -> Iterator[str]:
-    """What stress costs, which priority undoes it, whether R moved; then a sentence a chapter."""
+    """Yield the gist (what stress costs, which priority undoes it, whether R moved), then a sentence a chapter."""
     by_pair = {(judged.chapter.a, judged.chapter.b): judged for judged in chapters}
     if gist := "; ".join(_gist(by_pair)):
         yield f"{gist[0].upper()}{gist[1:]}."
@@ -96,7 +96,7 @@ def _sentences(chapters: Sequence[JudgedChapter]) -> Iterator[str]:
 
 
 def _gist(by_pair: Mapping[tuple[str, str], JudgedChapter]) -> Iterator[str]:
-    """Read off the verdicts that hold at most of the intervals."""
+    """Yield the parts of the gist, from the verdicts that hold at more than half of the intervals."""
     stress, broker, both, left = (by_pair.get(pair) for pair in (("1", "2"), ("2", "4"), ("2", "5"), ("1", "5")))
     if stress:
         tail, median = _mostly(stress.of(TAIL)), _mostly(stress.of(MEDIAN))
@@ -124,14 +124,14 @@ _MOVED = {
 
 
 def _mostly(claims: Sequence[Claim]) -> str:
-    """The verdict at more than half of the intervals; else that it cannot be told."""
+    """Return the verdict at more than half of the intervals, else `UNKNOWN`."""
     verdicts = Counter(claim.verdict for claim in claims)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (UNKNOWN, 0)
     return verdict if 2 * count > len(claims) else UNKNOWN
 
 
 def _part(claims: Sequence[Claim], quantity: Quantity) -> str:
-    """`p99 of O slower by 85–220 % at 20 and 10 ms, cannot tell at 100 ms`."""
+    """Return claims in words: `p99 of O slower by 85–220 % at 20 and 10 ms, cannot tell at 100 ms`."""
     by_words: dict[str, list[Claim]] = {}
     for claim in claims:
         by_words.setdefault(claim.words, []).append(claim)
@@ -155,7 +155,7 @@ def _where(claims: Sequence[Claim]) -> str:
 
 
 def panels(chapters: Sequence[JudgedChapter]) -> Iterator[Panel]:
-    """Tail, median and the board's tail, a row a chapter and interval."""
+    """Yield panels for tail, median and the board's tail, a row a chapter and interval."""
     for quantity in (TAIL, MEDIAN, BOARD):
         rows = tuple(_row(judged.chapter, claim) for judged in chapters for claim in judged.of(quantity))
         drawable = [claim for judged in chapters for claim in judged.of(quantity) if not claim.cut and claim.a]
