@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table before it is drawn: what judges and shows give, for a terminal, a file or a page."""
+"""A table before it is drawn, for a terminal, a file or a page."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

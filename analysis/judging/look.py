@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runner asks between blocks of a run with `PRECISION`: is the answer there? Judged as it will be told."""
+"""What the runner asks between blocks of a run with `PRECISION`: is the answer there? Judged as in the final report."""
 
 import math
 from typing import Any

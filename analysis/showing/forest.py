@@ -20,7 +20,7 @@ MARKS = {"better": "▼", "worse": "▲", "same": "=", "unknown": "?"}
 
 @dataclass(frozen=True)
 class Row:
-    """One arm: difference and interval in the panel's unit (none where losses cut a side), and both in words."""
+    """One arm: difference and interval in the panel's unit (None where losses cut a side), and both in words."""
 
     label: str
     value: float | None
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Panel:
-    """A quantity: differences are in `unit`, those inside ± `margin` do not matter. `first`: what the run is about."""
+    """A quantity: differences are in `unit`, those inside ± `margin` do not matter; the run is about a `headline`."""
 
     title: str
     unit: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel held against what was asked, over the counted repetitions: the table of proofs."""
+"""What the kernel read beside what was requested, over the counted repetitions: the table of proofs."""
 
 import json
 from collections import defaultdict

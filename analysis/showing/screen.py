@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command prints: sentences and tables no wider than who reads them has room for, colour only on a terminal."""
+"""What a command prints: sentences and tables no wider than the terminal, colour only where there is one."""
 
 from collections.abc import Iterable, Iterator
 

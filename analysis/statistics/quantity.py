@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a number is about: a statistic of a metric, its unit, and how a reader is told it.
+"""What a number is about: a statistic of a metric, its unit, and its wording for readers.
 
 Latencies and the recovery time are in µs, shares of cycles (lost, missed) in %, bursts in
 cycles. A lost cycle has an infinite latency: a quantile that losses cut is `math.inf`, and is told as "lost". So has a
