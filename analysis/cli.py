@@ -57,20 +57,21 @@ def summarise(bundle: BundleArgument = LATEST) -> None:
     run = _open(bundle)
     summaries = per_cell.summarise(run)
     written = derived.write(run, summaries, run.folder)
-    found = written.found
+    run_answer = written.answer
     console = terminal()
-    say(console, [found.question.text, found.sentence], "bold")
-    say(console, [f"{run.name}: {run.status}", *derived.conditions_of(run), *found.notes])
-    for panel in forest.panels(found):
+    say(console, [run_answer.question.text, run_answer.sentence], "bold")
+    say(console, [f"{run.name}: {run.status}", *derived.conditions_of(run), *run_answer.notes])
+    for panel in forest.panels(run_answer):
         if panel.headline:
             show(tables.differences(panel), console)
     for grid in (recovery_table.table(recovery.of(run)), *tables.of_cells(summaries)):
         show(without(grid, ROOM_FOR_NONE), console)
     say(console, [instrument.line(run), *tables.faults(summaries)])
     proofs = proved.table(run)
-    show(proved.asked(proofs), console)
+    show(proved.requested(proofs), console)
     say(
-        console, [f"{len(proofs.rows) - len(proved.asked(proofs).rows)} more fields that nobody set read as untouched."]
+        console,
+        [f"{len(proofs.rows) - len(proved.requested(proofs).rows)} more fields that nobody set read as untouched."],
     )
     say(console, (f"warning: {caution.line}" for caution in warnings.of(run, summaries)), "yellow")
     say(console, [written.left_out] if written.left_out else [])
@@ -147,13 +148,20 @@ def compare_command(
     All intervals hold together at 95 %: the chance of any false alarm in the whole comparison is 5 % at most.
     docs/statistics.md tells how, and how often a true difference is found.
     """
-    found = compare.compare(select(a, _open), select(b, _open), margin=margin_percent / 100, force=force)
+    comparison = compare.compare(select(a, _open), select(b, _open), margin=margin_percent / 100, force=force)
     console = terminal()
-    say(console, [answer.of_comparison(found).sentence], "bold")
-    say(console, ["A: " + found.a.text, "B: " + found.b.text, *(f"differs: {line}" for line in found.differences)])
-    show(tables.claims(found.claims), console)
-    say(console, verdicts.sentences(found.claims))
-    say(console, (f"note: {line}." for line in found.notes), "yellow")
+    say(console, [answer.of_comparison(comparison).sentence], "bold")
+    say(
+        console,
+        [
+            "A: " + comparison.a.text,
+            "B: " + comparison.b.text,
+            *(f"differs: {line}" for line in comparison.differences),
+        ],
+    )
+    show(tables.claims(comparison.claims), console)
+    say(console, verdicts.sentences(comparison.claims))
+    say(console, (f"note: {line}." for line in comparison.notes), "yellow")
 
 
 @app.command(name="overview")
@@ -170,12 +178,12 @@ def overview_command(
     runs = [_open(bundle) for bundle in bundles]
     comparability.require_alike(*runs)
     summarised = [(run, per_cell.summarise(run)) for run in runs]
-    for run, own in summarised:
-        derived.write(run, own, run.folder)
+    for run, run_summaries in summarised:
+        derived.write(run, run_summaries, run.folder)
     page = overview.write(summarised, into)
     console = terminal()
     say(console, page.story, "bold")
-    summaries = [summary for _, own in summarised for summary in own]
+    summaries = [summary for _, run_summaries in summarised for summary in run_summaries]
     for grid in tables.of_cells(summaries):
         show(without(grid, ROOM_FOR_NONE), console)
     say(console, (f"scenario {run.name.removeprefix('scenario-')}: {run.status}, {run.folder}" for run in runs))
@@ -199,10 +207,10 @@ def reproduced(
 ) -> None:
     """Say of each claim of a bundle whether its replay reproduced it, contradicts it, or cannot tell."""
     was, now = _open(original), _open(replay)
-    found = reproduction.outcomes(was, now)
+    outcomes = reproduction.outcomes(was, now)
     console = terminal()
-    say(console, filter(None, (reproduction.summary(found), reproduction.caveat(was, now))))
-    rows = tuple((own.claim, own.original, own.replay, own.verdict) for own in found)
+    say(console, filter(None, (reproduction.summary(outcomes), reproduction.caveat(was, now))))
+    rows = tuple((outcome.claim, outcome.original, outcome.replay, outcome.verdict) for outcome in outcomes)
     show(Grid("Claim by claim", ("claim", "original", "replay", "verdict"), 4, rows), console)
 
 
@@ -271,7 +279,7 @@ def calibrate_command(
 
 
 def main() -> None:
-    """Runs a command; a `BundleError` is one line on stderr and exit code 2, a full disk or the like exit code 1."""
+    """Run a command; a `BundleError` is one line on stderr and exit code 2, a full disk or the like exit code 1."""
     try:
         app()
     except BundleError as error:

@@ -39,18 +39,18 @@ class Assertion:
 
     @property
     def cycles(self) -> int:
-        """How many cycles of a cell its statistic needs: Wilks (1941), n ≥ ln 0.05 / ln q."""
+        """The number of cycles of a cell that its statistic needs: Wilks (1941), n ≥ ln 0.05 / ln q."""
         q = PERCENTILES.get(self.statistic)
         return 1 if q is None else math.ceil(math.log(0.05) / math.log(q))
 
     @property
     def repetitions(self) -> int:
-        """How many repetitions its interval needs."""
+        """The number of repetitions that its interval needs."""
         return FEWEST_RECOVERIES if self.metric == RECOVERY else FEWEST_REPETITIONS
 
 
 def parse(text: str, metrics: Sequence[str] = METRICS) -> tuple[Assertion, ...]:
-    """Every assertion of a list parted by commas, on these latencies; raises `ValueError` with what is allowed."""
+    """Parse a comma-separated list of assertions on these latencies; raise `ValueError` with what is allowed."""
     return tuple(_parse(part.strip(), metrics) for part in text.split(","))
 
 

@@ -23,7 +23,7 @@ VERSION = 2
 
 
 def _check(allowed: str, holds: Any) -> BeforeValidator:
-    """A check whose error says what is allowed."""
+    """Return a validator whose error says what is allowed."""
 
     def check(value: Any) -> Any:
         if not holds(value):
@@ -116,7 +116,7 @@ class Metric(_Record):
 
 
 class Cell(BaseModel):
-    """An entry of `plan.cells`; of what a family adds to it, its axes are what is looked at."""
+    """An entry of `plan.cells`; of the fields that a family adds, only its axes are checked."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
@@ -142,7 +142,7 @@ class Cell(BaseModel):
     fault_at_ms: Annotated[int, _whole(bounds.FAULT_AT_MS)] | None = None
 
     def on(self, axis: str) -> Any:
-        """Return its value on an axis: the field of that name, known to us or not; None without one."""
+        """Return its value on an axis: the field of that name, in the schema or not; None without one."""
         return (self.model_extra or {}).get(axis, self.__dict__.get(axis))
 
 
@@ -168,7 +168,7 @@ class Sequential(_Record):
 
 
 class Look(_Record):
-    """An entry of `looks`: one that was taken."""
+    """An entry of `looks`: a look that was taken."""
 
     repetitions: Annotated[int, _whole(bounds.REPETITIONS)]
     stop: Flag
@@ -225,7 +225,7 @@ class Lateness(_Record):
 
 
 class Noise(_Record):
-    """What disturbed a repetition; null where the host does not tell."""
+    """What disturbed a repetition; null where the host cannot measure it."""
 
     steal_percent: Number | None = None
     foreign_cpu_percent: Number | None = None
@@ -242,7 +242,7 @@ class Evidence(_Record):
 
 
 class Fault(_Record):
-    """`fault` of a repetition; times on the client's CLOCK_MONOTONIC, null where it did not come to that."""
+    """`fault` of a repetition; times on the client's CLOCK_MONOTONIC, null where it did not get that far."""
 
     kind: Line
     requested_at_ns: Nanoseconds | None = None
@@ -254,7 +254,7 @@ class Fault(_Record):
 
 
 class Capture(_Record):
-    """What `make path-N` says of its capture."""
+    """The capture of `make path-N`."""
 
     clock_moved_us: Annotated[int, _whole((-bounds.COUNT[1], bounds.COUNT[1]))] | None = None
 
@@ -328,7 +328,7 @@ class Floor(_Record):
 
 
 class Cpus(_Record):
-    """`cpus`: which play the host, and which the Pi."""
+    """`cpus`: the CPUs of the host's side, and of the Pi's."""
 
     host: Line | None = None
     pi: Line | None = None
@@ -360,7 +360,7 @@ class Bundle(_Record):
     repetitions: Annotated[list[Repetition], Field(max_length=bounds.PLANNED[1])]
 
     def objections(self) -> Iterator[str]:
-        """What is wrong between its fields, each with its place: a name taken twice, a cell without an axis."""
+        """Yield what is inconsistent between fields, with its place: a name taken twice, a cell without an axis."""
         yield from self._taken_twice()
         for index, metric in enumerate(self.metrics):
             others = {other.name for other in self.metrics[:index]}
@@ -379,7 +379,7 @@ class Bundle(_Record):
                 yield f"{place}: {name!r} is taken twice"
 
     def _misplaced(self) -> Iterator[str]:
-        """Cells that are nowhere on an axis, or nowhere that a column of samples could have."""
+        """Yield cells without a value on an axis, or with one that a column of samples cannot have."""
         for axis in self.axes:
             if len({type(cell.on(axis.name)) for cell in self.plan.cells} & {int, str}) > 1:
                 yield f"plan.cells: {axis.name} is a number in one, and a name in another"

@@ -27,7 +27,7 @@ class Look:
 
 
 def looks(repetitions: int) -> tuple[Look, ...]:
-    """The looks of a run of at most so many repetitions, at least `FEWEST`; the last one is at its end."""
+    """Return the looks of a run of at most this many repetitions (at least `FEWEST`); the last one is at its end."""
     at = sorted({max(FEWEST, math.ceil(fraction * repetitions)) for fraction in FRACTIONS})
     spent = [_spent(number / repetitions) for number in at]
     return tuple(
@@ -36,5 +36,5 @@ def looks(repetitions: int) -> tuple[Look, ...]:
 
 
 def _spent(t: float) -> float:
-    """The part of the chance of error that may be spent by the part `t` of the repetitions."""
+    """Return the part of the chance of error that may be spent by the part `t` of the repetitions."""
     return math.log(1 + (math.e - 1) * t)

@@ -28,7 +28,7 @@ REMEDY = "take an undamaged copy of the bundle"
 
 
 class UnreadableError(Exception):
-    """A bundle that cannot be read, in one line."""
+    """A bundle cannot be read; the message is one line."""
 
 
 def require_plain(folder: Path) -> None:
@@ -61,7 +61,7 @@ def _require_plain(path: Path, mode: int) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file: finite numbers of 64 bits, no lone surrogates, not deeper than need be."""
+    """Return the value in a JSON file; raise `UnreadableError` where `_require_sane` objects or it is no JSON."""
     try:
         if path.stat().st_size > bounds.DOCUMENT_BYTES:
             raise UnreadableError(f"{path}: larger than {bounds.DOCUMENT_BYTES >> 20} MiB; {REMEDY}")
@@ -79,7 +79,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _require_sane(path: Path, value: Any) -> None:
-    """What holds for every value, known or not."""
+    """Raise `UnreadableError` on numbers beyond 64 bits or not finite, lone surrogates, and deep nesting."""
     waiting = [(value, 1)]
     while waiting:
         one, depth = waiting.pop()
@@ -99,7 +99,7 @@ def _require_sane(path: Path, value: Any) -> None:
 
 
 def document(folder: Path) -> dict[str, Any]:
-    """bundle.json of a folder that is all plain files, as an object of the present schema version."""
+    """Return bundle.json of a folder that is all plain files, upgraded to the present schema version."""
     require_plain(folder)
     path = folder / "bundle.json"
     if not path.exists():
@@ -124,7 +124,7 @@ def document(folder: Path) -> dict[str, Any]:
 
 
 def checked(path: Path, value: dict[str, Any]) -> Bundle:
-    """`value`, of the present schema version, as typed records; `path` is where it came from."""
+    """Return `value`, of the present schema version, as typed records; raise `UnreadableError` that names `path`."""
     try:
         bundle = Bundle.model_validate(value)
     except ValidationError as error:
@@ -137,7 +137,7 @@ def checked(path: Path, value: dict[str, Any]) -> Bundle:
 
 
 def _explain(error: Any) -> str:
-    """`plan.cells[0].qos is 7; allowed is a whole number from 0 to 2`."""
+    """Return an error in words: `plan.cells[0].qos is 7; allowed is a whole number from 0 to 2`."""
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
     where = shown(where.removeprefix("."))[1:-1]
     if error["type"] == "missing":

@@ -14,24 +14,24 @@ SHORT = 60
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The same, with every character that does not print (control, bidi, surrogate, …) as its escape; `keep` stays."""
+    """Return the text with unprintable characters (control, bidi, surrogate, …) but those in `keep` escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def shown(value: Any) -> str:
-    """A value of any kind in a few words, for an error's line."""
+    """Return a value of any kind as short printable text, for an error message."""
     text = printable(value if isinstance(value, str) else json.dumps(value, default=repr, ensure_ascii=False))
     short = text if len(text) <= SHORT else f"{text[:SHORT]}…"
     return f"'{short}'" if isinstance(value, str) else short
 
 
 class Terminal(Console):
-    """A console on which nothing that is printed, in a line or in a table, can do more than be read."""
+    """A console that escapes unprintable characters in all it prints, lines and tables alike."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Every string that rich shows comes through here; lines and tabs stay."""
+        """Escape unprintable characters; every string that rich shows comes through here. Newlines and tabs stay."""
         return super().render_str(printable(text, "\n\t"), **options)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an older schema version left unsaid, said as the present one says it: a function from each to the next."""
+"""Upgrades of bundle.json from older schema versions: a function from each version to the next."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ Document = dict[str, Any]
 
 
 def _from_1(document: Document) -> Document:
-    """Version 1 knew but one family, so it named neither that nor its axes and metrics."""
+    """Add family, axes and metrics, which version 1 left out, since it had a single family."""
     axes = [
         {"name": "interval_ms", "words": "a cycle every {} ms", "short": "{} ms"},
         {"name": "qos", "words": "QoS {}", "short": "QoS {}"},
@@ -27,7 +27,7 @@ UPGRADES: Mapping[int, Callable[[Document], Document]] = {1: _from_1}
 
 
 def upgraded(document: Document, version: int) -> Document:
-    """Return the same as `version` says it; raise LookupError where its own version is unknown."""
-    while (own := document["schema_version"]) < version:
-        document = UPGRADES[own](document) | {"schema_version": own + 1}
+    """Return the document as of `version`; raise LookupError where its own version is unknown."""
+    while (current := document["schema_version"]) < version:
+        document = UPGRADES[current](document) | {"schema_version": current + 1}
     return document

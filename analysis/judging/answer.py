@@ -27,7 +27,7 @@ ORDER = {FASTER: 0, FEWER: 0, SAME: 1, UNKNOWN: 2, MORE: 3, SLOWER: 3}
 
 @dataclass(frozen=True)
 class Effect:
-    """One arm (B) against the one it is compared with (A): both in words, and every claim, the headlines first."""
+    """One arm (B) against the one it is compared with (A): the label of each, and every claim, the headlines first."""
 
     a: str
     b: str
@@ -41,13 +41,13 @@ class Effect:
         return self.claims[0]
 
     def claim(self, metric: str, statistic: str) -> Claim | None:
-        """One claim, if it could be made."""
+        """Return the claim on one statistic; None where it could not be made."""
         return next((c for c in self.claims if c.quantity == Quantity(metric, statistic)), None)
 
 
 @dataclass(frozen=True)
 class Level:
-    """The headline's value in one cell: none where it is not supported, infinite where losses cut it."""
+    """The headline's value in one cell: None where too few cycles support it, infinite where losses cut it."""
 
     label: str
     summary: CellSummary
@@ -57,7 +57,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Answer:
-    """Everything that the first screen says: `effects` are ranked, the largest gain on the headline first."""
+    """Everything that the first screen shows; `effects` are ranked, the largest gain on the headline first."""
 
     question: Question
     sentence: str
@@ -74,44 +74,46 @@ class Answer:
 
 
 def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> Answer:
-    """The answer of a run."""
+    """Return the answer of a run; raise `BundleError` where its question cannot be read."""
     question = headline.of(bundle)
     claims, notes = compare.within(bundle)
     names = labels.of_cells(bundle.cells)
     effects = tuple(_ranked(_effects(claims, (names, names), (bundle, bundle), question)))
     levels = tuple(_levels(bundle, summaries, question))
-    found = losses.of(bundle)
-    sentence = _sentence(effects, levels, found)
+    all_losses = losses.of(bundle)
+    sentence = _sentence(effects, levels, all_losses)
     # Where something broke, how long that lasted is what the run was made for.
     if broken := recovery.of(bundle):
         sentence = f"{recovery.sentence(broken)} {sentence}"
-    return Answer(question, sentence, effects, levels, found, bundle.floor_us, (*_beside(bundle, question), *notes))
+    return Answer(
+        question, sentence, effects, levels, all_losses, bundle.floor_us, (*_beside(bundle, question), *notes)
+    )
 
 
-def of_comparison(found: Comparison) -> Answer:
-    """The answer of a comparison: B against A, with A's question."""
-    question = headline.of(found.a.bundle)
+def of_comparison(comparison: Comparison) -> Answer:
+    """Return the answer of a comparison: B against A, with A's question."""
+    question = headline.of(comparison.a.bundle)
     names = [
         {
             index: f"{side} ({label})" if len(chosen.cells) > 1 else side
             for index, label in _labels(chosen.cells).items()
         }
-        for side, chosen in (("A", found.a), ("B", found.b))
+        for side, chosen in (("A", comparison.a), ("B", comparison.b))
     ]
-    bundles = found.a.bundle, found.b.bundle
-    effects = tuple(_ranked(_effects(found.claims, (names[0], names[1]), bundles, question)))
+    bundles = comparison.a.bundle, comparison.b.bundle
+    effects = tuple(_ranked(_effects(comparison.claims, (names[0], names[1]), bundles, question)))
     # Two arms of one bundle are two sides as well, though a cell on both is counted once.
     sides = bundles[:1] if bundles[0].folder.resolve() == bundles[1].folder.resolve() else bundles
-    indices = [{claim.cells[side].index for claim in found.claims} for side in (0, 1)]
+    indices = [{claim.cells[side].index for claim in comparison.claims} for side in (0, 1)]
     indices = [indices[0] | indices[1]] if len(sides) == 1 else indices
     lost = tuple(
-        own
+        cell_losses
         for bundle, chosen in zip(sides, indices, strict=True)
-        for own in losses.of(bundle)
-        if own.cell.index in chosen
+        for cell_losses in losses.of(bundle)
+        if cell_losses.cell.index in chosen
     )
-    notes = (*_beside(found.a.bundle, question), *found.notes)
-    return Answer(question, _sentence(effects, (), lost), effects, (), lost, found.a.bundle.floor_us, notes)
+    notes = (*_beside(comparison.a.bundle, question), *comparison.notes)
+    return Answer(question, _sentence(effects, (), lost), effects, (), lost, comparison.a.bundle.floor_us, notes)
 
 
 def _labels(cells: Sequence[Cell]) -> dict[int, str]:
@@ -119,7 +121,7 @@ def _labels(cells: Sequence[Cell]) -> dict[int, str]:
 
 
 def _beside(bundle: Bundle, question: Question) -> Iterator[str]:
-    """What the study itself says beside its answer, and whether its headline had to be guessed."""
+    """Yield the study's own caveats, and a note where its headline had to be guessed."""
     if note := bundle.plan.get("note"):
         yield str(note)
     if not question.recorded:
@@ -136,8 +138,8 @@ def _effects(
     by_cells: dict[tuple[int, int], list[Claim]] = {}
     for claim in claims:
         by_cells.setdefault((claim.cells[0].index, claim.cells[1].index), []).append(claim)
-    for (a, b), own in by_cells.items():
-        first = sorted(own, key=lambda claim: _rank(claim.quantity, question.headlines))
+    for (a, b), pair_claims in by_cells.items():
+        first = sorted(pair_claims, key=lambda claim: _rank(claim.quantity, question.headlines))
         control = board.control_of(first, bundles)
         yield Effect(names[0][a], names[1][b], first[0].cells, tuple(first), control)
 
@@ -157,21 +159,21 @@ def _levels(bundle: Bundle, summaries: Sequence[CellSummary], question: Question
             yield Level(names[summary.cell.index], summary, quantity, summary.interval(quantity))
 
 
-def _sentence(effects: Sequence[Effect], levels: Sequence[Level], found: Sequence[Losses]) -> str:
-    told = list(_of_effects(effects)) if effects else list(_of_levels(levels))
-    return " ".join([*told, _of_losses(found)]) if told else "Nothing: no repetition counts."
+def _sentence(effects: Sequence[Effect], levels: Sequence[Level], all_losses: Sequence[Losses]) -> str:
+    sentences = list(_of_effects(effects)) if effects else list(_of_levels(levels))
+    return " ".join([*sentences, _of_losses(all_losses)]) if sentences else "Nothing: no repetition counts."
 
 
 def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
-    """What is sure, arm by arm, then the arms that it cannot tell of, then whether the board was disturbed."""
-    told = [effect for effect in effects if effect.headline.verdict != UNKNOWN]
-    if told and told[0].headline.metric == RECOVERY:
-        yield from _of_recoveries(told)
+    """Yield a sentence for each arm with a verdict, then those without one, greater losses, and disturbed boards."""
+    decided = [effect for effect in effects if effect.headline.verdict != UNKNOWN]
+    if decided and decided[0].headline.metric == RECOVERY:
+        yield from _of_recoveries(decided)
     else:
-        yield from map(_told, told)
+        yield from map(_effect_sentence, decided)
     open_ = [effect for effect in effects if effect.headline.verdict == UNKNOWN]
     if open_:
-        yield _open(open_, alone=not told)
+        yield _open(open_, alone=not decided)
     yield from (_loses(effect) for effect in effects if _loses(effect))
     for effect in effects:
         if effect.control and effect.control.verdict == board.MOVED:
@@ -179,7 +181,7 @@ def _of_effects(effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def _of_recoveries(effects: Sequence[Effect]) -> Iterator[str]:
-    """Verdict by verdict, for the times themselves have been told."""
+    """Yield a sentence for each verdict; the recovery times themselves stand in the sentence before."""
     by_words: dict[tuple[str, str], list[str]] = {}
     for effect in effects:
         b, a = _short(effect)
@@ -189,7 +191,7 @@ def _of_recoveries(effects: Sequence[Effect]) -> Iterator[str]:
         yield f"{_capital(words)} {'as' if words.startswith(SAME) else 'than'} {a} in {name}: {', '.join(arms)}."
 
 
-def _told(effect: Effect) -> str:
+def _effect_sentence(effect: Effect) -> str:
     claim, (b, a) = effect.headline, _short(effect)
     name, values = claim.quantity.name, f"{claim.quantity.text(claim.b)} against {claim.quantity.text(claim.a)}"
     if claim.verdict == SAME:
@@ -203,7 +205,7 @@ def _told(effect: Effect) -> str:
 
 
 def _loses(effect: Effect) -> str:
-    """That B surely loses more, where the headline is about something else: no latency makes up for it."""
+    """Return a sentence if B surely loses more and the headline is about something else; otherwise nothing."""
     lost = effect.claim("lost", "share_percent")
     if lost is None or lost.verdict != MORE or effect.headline is lost:
         return ""
@@ -219,11 +221,11 @@ def _amount(claim: Claim) -> str:
 
 
 def _open(effects: Sequence[Effect], *, alone: bool) -> str:
-    """The finest difference and the fewest repetitions are of one of them; a reason is told where it is that of all."""
+    """Return the sentence on arms without a verdict; it gives a reason only where all of them share it."""
     claim = effects[0].headline
     detectable = [e.headline.detectable for e in effects if e.headline.detectable is not None]
-    found = dict.fromkeys(claim.quantity.text(bound(detectable)) for bound in (min, max) if detectable)
-    could = f": this run could have found {' to '.join(found)}" if found else ""
+    texts = dict.fromkeys(claim.quantity.text(bound(detectable)) for bound in (min, max) if detectable)
+    could = f": this run could have found {' to '.join(texts)}" if texts else ""
     needed = [e.headline.repetitions for e in effects if e.headline.repetitions]
     settled = "the first of them" if len(effects) > 1 else "it"
     settle = f"; about {min(needed):,} repetitions would settle {settled}" if needed else ""
@@ -234,7 +236,7 @@ def _open(effects: Sequence[Effect], *, alone: bool) -> str:
 
 
 def _whether(effects: Sequence[Effect]) -> str:
-    """`fifo both differs from none`; many are counted, and what differs from cell to cell is not named."""
+    """Return `fifo both differs from none`; of many effects only their number."""
     names, references = zip(*map(_short, effects), strict=True)
     if len(set(references)) > 1:
         return f"any of {len(names)} cells differs from the one it is compared with"
@@ -244,7 +246,7 @@ def _whether(effects: Sequence[Effect]) -> str:
 
 
 def _short(effect: Effect) -> tuple[str, str]:
-    """B and A, less the conditions that both begin with."""
+    """Return the labels of B and A without the conditions that both begin with."""
     a, b = effect.a.split(", "), effect.b.split(", ")
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))
     shared = min(len(list(same)), len(a) - 1, len(b) - 1)
@@ -256,26 +258,26 @@ def _of_levels(levels: Sequence[Level]) -> Iterator[str]:
     for level in levels:
         if level.quantity.metric != RECOVERY:  # which has a sentence of its own
             by_label.setdefault(level.label, []).append(_level(level))
-    yield from (f"{_capital(label)}: {', '.join(told)}." for label, told in by_label.items())
+    yield from (f"{_capital(label)}: {', '.join(parts)}." for label, parts in by_label.items())
 
 
 def _level(level: Level) -> str:
-    quantity, found = level.quantity, level.interval
-    if found is None:
+    quantity, interval = level.quantity, level.interval
+    if interval is None:
         return f"{quantity.name} not supported by so few cycles"
-    sure = "" if found.low is None or found.high is None else f" {quantity.bounds(found.low, found.high)}"
-    return f"{quantity.name} {quantity.text(found.value)}{sure}"
+    sure = "" if interval.low is None or interval.high is None else f" {quantity.bounds(interval.low, interval.high)}"
+    return f"{quantity.name} {quantity.text(interval.value)}{sure}"
 
 
-def _of_losses(found: Sequence[Losses]) -> str:
-    lost, offered = sum(cell.lost for cell in found), sum(cell.offered for cell in found)
-    aside = sum(cell.set_aside_lost for cell in found)
+def _of_losses(all_losses: Sequence[Losses]) -> str:
+    lost, offered = sum(cell.lost for cell in all_losses), sum(cell.offered for cell in all_losses)
+    aside = sum(cell.set_aside_lost for cell in all_losses)
     words = f"{lost:,} of {offered:,} cycles were lost" if lost else f"None of {offered:,} cycles was lost"
-    silent = sum(cell.silent for cell in found)
+    silent = sum(cell.silent for cell in all_losses)
     words += f"; {plural(silent, 'repetition')} answered nothing" if silent else ""
     return words + (f"; {aside:,} more in repetitions that were set aside." if aside else ".")
 
 
 def _capital(text: str) -> str:
-    """As a sentence begins; a value of a variable (`clock:step:180s`) stays what one types."""
+    """Return the text with a capital first letter; a variable's value (`clock:step:180s`) stays as it is typed."""
     return text if ":" in text.partition(" ")[0] else text[:1].upper() + text[1:]

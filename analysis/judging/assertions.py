@@ -23,7 +23,7 @@ WORDS = {PASS: "As asserted", FAIL: "Not as asserted", UNKNOWN: "Cannot tell"}
 
 
 def judge(bundle: Bundle, summaries: Sequence[CellSummary]) -> Outcome | None:
-    """Every assertion of the plan in every cell; none where the plan asserts nothing. Raises `BundleError`."""
+    """Check the plan's assertions in every cell; None if it has none. Raise `BundleError` where one cannot be read."""
     recorded = bundle.plan.get("assertions") or []
     if not recorded:
         return None
@@ -54,26 +54,27 @@ def _of_cell(name: str, summary: CellSummary | None, asserted: Sequence[Assertio
 
 def _check(summary: CellSummary, asserted: Assertion) -> tuple[str, str]:
     quantity = Quantity(asserted.metric, asserted.statistic)
-    found = summary.interval(quantity)
-    if found is None:
+    interval = summary.interval(quantity)
+    if interval is None:
         return UNKNOWN, f"the {quantity.name} is not supported by so few cycles"
-    if math.isinf(found.value) and quantity.is_latency:
+    if math.isinf(interval.value) and quantity.is_latency:
         return _of_lost(summary, asserted, quantity)
-    if found.low is None or found.high is None:
-        return UNKNOWN, f"{quantity.text(found.value)}, without an interval: too few repetitions, or all alike"
-    return _verdict(found, asserted), f"{quantity.text(found.value)} {quantity.interval(found.low, found.high)}"
+    value = quantity.text(interval.value)
+    if interval.low is None or interval.high is None:
+        return UNKNOWN, f"{value}, without an interval: too few repetitions, or all alike"
+    return _verdict(interval, asserted), f"{value} {quantity.interval(interval.low, interval.high)}"
 
 
 def _of_lost(summary: CellSummary, asserted: Assertion, quantity: Quantity) -> tuple[str, str]:
-    """A quantile among the lost cycles is beyond any limit, where so many are lost for sure."""
+    """Return verdict and reason for a quantile that falls on lost cycles: beyond any limit if it surely does."""
     lost, q = summary.interval(LOST), PERCENTILES.get(asserted.statistic)
     sure = lost is not None and lost.low is not None and q is not None and lost.low > 100 * (1 - q)
     verdict = UNKNOWN if not sure else FAIL if asserted.below else PASS
     return verdict, f"losses cut the {quantity.name}" + (f": {LOST.text(lost.value)} lost" if lost else "")
 
 
-def _verdict(found: Interval, asserted: Assertion) -> str:
-    low, high = float(found.low or 0), float(found.high or 0)
+def _verdict(interval: Interval, asserted: Assertion) -> str:
+    low, high = float(interval.low or 0), float(interval.high or 0)
     within, beyond = (high, low) if asserted.below else (-low, -high)
     limit = asserted.limit if asserted.below else -asserted.limit
     return PASS if within <= limit else FAIL if beyond >= limit else UNKNOWN
@@ -84,15 +85,15 @@ def _sentence(checks: Sequence[Check]) -> str:
     telling = [check for check in checks if check.verdict == verdict]
     if verdict == PASS:
         return f"{WORDS[PASS]}: {'; '.join(_shown(checks))}."
-    told = "; ".join(f"{check.what} in {check.where}: {check.why}" for check in telling[:3])
-    return f"{WORDS[verdict]}: {told}{'; …' if len(telling) > 3 else ''}."
+    details = "; ".join(f"{check.what} in {check.where}: {check.why}" for check in telling[:3])
+    return f"{WORDS[verdict]}: {details}{'; …' if len(telling) > 3 else ''}."
 
 
 def _shown(checks: Sequence[Check]) -> Iterator[str]:
-    """What was shown, together where it was shown in the same cells."""
+    """Yield what was shown; statistics that hold in the same cells share one phrase."""
     cells: dict[str, list[str]] = {}
     for check in checks:
         cells.setdefault(check.what, []).append(check.where)
     for where in dict.fromkeys(map(tuple, cells.values())):
-        shown = ", ".join(what for what, own in cells.items() if tuple(own) == where)
+        shown = ", ".join(what for what, places in cells.items() if tuple(places) == where)
         yield f"{shown} in {where[0] if len(where) == 1 else f'all {len(where)} cells'}"

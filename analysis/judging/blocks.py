@@ -13,19 +13,19 @@ NEAR_ROUNDS = 2
 
 
 def of(bundle: Bundle, a: Cell, b: Cell) -> list[tuple[int, int]]:
-    """(repetition of A, repetition of B) for each block, in the order run."""
+    """Return (repetition of A, repetition of B) for each block, in the order run."""
     near = NEAR_ROUNDS * len(bundle.cells)
     of_a, of_b = _orders(bundle, a), _orders(bundle, b)
     rounds = {pair: position // max(len(bundle.cells), 1) for position, pair in enumerate(bundle.order)}
-    in_round = {rounds[b.index, own]: own for own in of_b if (b.index, own) in rounds}
+    in_round = {rounds[b.index, repetition]: repetition for repetition in of_b if (b.index, repetition) in rounds}
     blocks = []
-    for own, order in of_a.items():
-        other = in_round.get(rounds.get((a.index, own), -1))
+    for repetition, order in of_a.items():
+        other = in_round.get(rounds.get((a.index, repetition), -1))
         if other is not None and abs(order - of_b[other]) < near:
-            blocks.append((own, other))
-    paired_a, paired_b = {own for own, _ in blocks}, {other for _, other in blocks}
-    left_a = {own: order for own, order in of_a.items() if own not in paired_a}
-    left_b = {own: order for own, order in of_b.items() if own not in paired_b}
+            blocks.append((repetition, other))
+    paired_a, paired_b = {repetition for repetition, _ in blocks}, {other for _, other in blocks}
+    left_a = {repetition: order for repetition, order in of_a.items() if repetition not in paired_a}
+    left_b = {repetition: order for repetition, order in of_b.items() if repetition not in paired_b}
     return sorted(blocks + _neighbours(left_a, left_b, near), key=lambda block: of_a[block[0]])
 
 
@@ -34,11 +34,11 @@ def _orders(bundle: Bundle, cell: Cell) -> dict[int, int]:
 
 
 def _neighbours(of_a: Mapping[int, int], of_b: Mapping[int, int], near: int) -> list[tuple[int, int]]:
-    """Pairs of what ran nearest, first come, first served; both given as repetition → order run."""
+    """Pair each repetition of A with the first unpaired one of B near it; both map repetition to order run."""
     blocks, others = [], sorted(of_b.items(), key=lambda item: item[1])
-    for own, order in sorted(of_a.items(), key=lambda item: item[1]):
+    for repetition, order in sorted(of_a.items(), key=lambda item: item[1]):
         while others and others[0][1] <= order - near:
             others.pop(0)
         if others and others[0][1] < order + near:
-            blocks.append((own, others.pop(0)[0]))
+            blocks.append((repetition, others.pop(0)[0]))
     return blocks

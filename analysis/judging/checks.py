@@ -21,9 +21,9 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was checked: where, what of it, the verdict, and the figures that it rests on, in words.
+    """One check: the cell, the statistic, the verdict, and the figures that it rests on, in words.
 
-    One that does not decide may fail the whole, but that it cannot be told is no obstacle.
+    A check that does not decide can fail the outcome, but does not keep it from passing where it cannot tell.
     """
 
     where: str
@@ -35,7 +35,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All checks of a run, what they come to in one sentence, and what else a reader must know."""
+    """All checks of a run, their joint verdict in one sentence, and notes for the reader."""
 
     name: str
     sentence: str
@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """What the checks that tell come to."""
+        """The joint verdict of the checks that are `telling`."""
         return worst([check.verdict for check in telling(self.checks)])
 
     @property
@@ -54,40 +54,40 @@ class Outcome:
 
     @property
     def lines(self) -> list[str]:
-        """For a terminal, beneath the sentence: what did not pass first."""
+        """The checks for a terminal, beneath the sentence, those that did not pass first; then the notes."""
         order = sorted(self.checks, key=lambda check: (FAIL, UNKNOWN, PASS).index(check.verdict))
-        told = [f"{check.verdict}: {check.where}, {check.what}: {check.why}" for check in order]
-        return [*told, *(f"note: {note}" for note in self.notes)]
+        results = [f"{check.verdict}: {check.where}, {check.what}: {check.why}" for check in order]
+        return [*results, *(f"note: {note}" for note in self.notes)]
 
 
 def telling(checks: Sequence[Check]) -> list[Check]:
-    """Those that the verdict follows from: one that fails fails all; without one, all that decide must pass."""
+    """Return the checks that the verdict follows from: those that decide, and any that fails."""
     return [check for check in checks if check.decides or check.verdict == FAIL]
 
 
 def worst(verdicts: Sequence[str]) -> str:
-    """What several verdicts come to; nothing checked tells nothing."""
+    """Return the worst of several verdicts; `UNKNOWN` where there are none."""
     if FAIL in verdicts:
         return FAIL
     return PASS if verdicts and set(verdicts) == {PASS} else UNKNOWN
 
 
 def write(outcome: Outcome, folder: Path, stem: str) -> None:
-    """STEM.json, STEM.md and STEM.xml into a bundle's folder, in place of earlier ones."""
+    """Write STEM.json, STEM.md and STEM.xml into a bundle's folder, in place of earlier ones."""
     files.require_plain(folder)
     for suffix, text in (("json", as_json(outcome)), ("md", as_markdown(outcome)), ("xml", as_junit(outcome))):
         files.write_text(folder / f"{stem}.{suffix}", text)
 
 
 def as_json(outcome: Outcome) -> str:
-    """Verdict, sentence, exit code and every check."""
+    """Return verdict, sentence, exit code and every check as JSON."""
     facts = {"name": outcome.name, "verdict": outcome.verdict, "exit_code": outcome.code, "sentence": outcome.sentence}
     document = facts | {"notes": outcome.notes, "checks": [asdict(check) for check in outcome.checks]}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def as_markdown(outcome: Outcome) -> str:
-    """The sentence and a table, as a comment on a change wants it."""
+    """Return the sentence and a table of checks, for a comment on a change."""
     rows = tuple((check.where, check.what, check.verdict, check.why) for check in outcome.checks)
     notes = "".join(f"- {note}\n" for note in outcome.notes)
     return "\n".join(
@@ -96,9 +96,9 @@ def as_markdown(outcome: Outcome) -> str:
 
 
 def as_junit(outcome: Outcome) -> str:
-    """A test case a check: `failure` where it fails, `error` where it cannot tell, for neither may pass unseen.
+    """Return JUnit XML, a test case for each check: `failure` where it fails, `error` where it cannot tell.
 
-    One that cannot be told and does not decide is `skipped`.
+    A check that cannot tell and does not decide is `skipped`.
     """
     kinds = [_KINDS[check.verdict, check.decides] for check in outcome.checks]
     suite = ET.Element(

@@ -14,41 +14,44 @@ SURROUNDINGS = ("kernel", "os", "cgroup")
 
 
 def require_alike(first: Bundle, *others: Bundle) -> None:
-    """Raise `BundleError` where one is about something else than the first: nothing compares what they measured."""
+    """Raise `BundleError` where a bundle's family, axes or metrics differ from those of the first."""
     for other in others:
         if unlike := first.family.unlike(other.family):
             raise BundleError(f"{first.folder} and {other.folder} are not comparable: {unlike}")
 
 
 def obstacles(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
-    """Why the difference could be something else than the conditions: host, placement, board, repetitions' length."""
-    found = [_differs(f"host {name}", _host(a.bundle, name), _host(b.bundle, name)) for name in HOST]
-    found += [_differs("placement", a.bundle.document["placement"], b.bundle.document["placement"])]
-    found += [_differs("board", own.board, other.board) for own, other in pairs]
+    """Return what makes A and B incomparable: other host, placement, board, capture, or length of repetitions."""
+    differences = [_differs(f"host {name}", _host(a.bundle, name), _host(b.bundle, name)) for name in HOST]
+    differences += [_differs("placement", a.bundle.document["placement"], b.bundle.document["placement"])]
+    differences += [_differs("board", cell_a.board, cell_b.board) for cell_a, cell_b in pairs]
     # A capture at the broker slows what it looks at.
-    found += [_differs("capture", *("yes" if own.bundle.plan.get("captured") else "no" for own in (a, b)))]
-    found += [_differs("messages a repetition", own.messages, other.messages) for own, other in pairs]
-    return _distinct(found)
+    differences += [_differs("capture", *("yes" if side.bundle.plan.get("captured") else "no" for side in (a, b)))]
+    differences += [_differs("messages a repetition", cell_a.messages, cell_b.messages) for cell_a, cell_b in pairs]
+    return _distinct(differences)
 
 
 def changes(a: Selection, b: Selection, pairs: Pairs) -> list[str]:
-    """What else differs: the conditions compared, and the software underneath."""
-    found = []
-    for own, other in pairs:
-        found += [
-            _differs(name, of_a, of_b) for name, of_a, of_b in zip(a.bundle.family.key, own.key, other.key, strict=True)
+    """Return what else differs: the conditions compared, and the software underneath."""
+    differences = []
+    for cell_a, cell_b in pairs:
+        differences += [
+            _differs(name, of_a, of_b)
+            for name, of_a, of_b in zip(a.bundle.family.key, cell_a.key, cell_b.key, strict=True)
         ]
-        found += [_differs("broker", own.broker, other.broker)] if own.broker and other.broker else []
-        found += [_differs("contention", own.contention or "none", other.contention or "none")]
-        found += [_differs("session", own.session, other.session)]
-        found += [_differs("deadline in ms", own.deadline_ms, other.deadline_ms)]
-        found += [_differs("timeout in ms", own.timeout_ms, other.timeout_ms)]
-        found += [_differs("fault", own.fault or "none", other.fault or "none")]
-        found += [_differs(knob, _setting(own, knob), _setting(other, knob)) for knob in _knobs(own, other)]
-    found += [_differs(name, _host(a.bundle, name), _host(b.bundle, name)) for name in SURROUNDINGS]
-    found += [_differs(f"image {name}", *ids) for name, ids in _images(a.bundle, b.bundle).items()]
-    found += [_differs("git revision", _revision(a.bundle), _revision(b.bundle))]
-    return _distinct(found)
+        differences += [_differs("broker", cell_a.broker, cell_b.broker)] if cell_a.broker and cell_b.broker else []
+        differences += [_differs("contention", cell_a.contention or "none", cell_b.contention or "none")]
+        differences += [_differs("session", cell_a.session, cell_b.session)]
+        differences += [_differs("deadline in ms", cell_a.deadline_ms, cell_b.deadline_ms)]
+        differences += [_differs("timeout in ms", cell_a.timeout_ms, cell_b.timeout_ms)]
+        differences += [_differs("fault", cell_a.fault or "none", cell_b.fault or "none")]
+        differences += [
+            _differs(knob, _setting(cell_a, knob), _setting(cell_b, knob)) for knob in _knobs(cell_a, cell_b)
+        ]
+    differences += [_differs(name, _host(a.bundle, name), _host(b.bundle, name)) for name in SURROUNDINGS]
+    differences += [_differs(f"image {name}", *ids) for name, ids in _images(a.bundle, b.bundle).items()]
+    differences += [_differs("git revision", _revision(a.bundle), _revision(b.bundle))]
+    return _distinct(differences)
 
 
 def _differs(name: str, of_a: object, of_b: object) -> str | None:
@@ -63,10 +66,10 @@ def _host(bundle: Bundle, name: str) -> object:
     return bundle.document["host"].get(name)
 
 
-def _knobs(own: Cell, other: Cell) -> list[str]:
-    """`service knob` for every knob that either cell sets."""
+def _knobs(cell_a: Cell, cell_b: Cell) -> list[str]:
+    """Return `service knob` for every knob that either cell sets, sorted."""
     return sorted(
-        {f"{service} {kind}" for cell in (own, other) for service, knobs in cell.knobs.items() for kind in knobs}
+        {f"{service} {kind}" for cell in (cell_a, cell_b) for service, knobs in cell.knobs.items() for kind in knobs}
     )
 
 
@@ -76,13 +79,13 @@ def _setting(cell: Cell, knob: str) -> str | None:
 
 
 def _images(a: Bundle, b: Bundle) -> dict[str, tuple[str | None, str | None]]:
-    """By service, the start of each side's image id."""
+    """Return, by service, each side's image as `_image_ids` has it; None where a side has none."""
     of_a, of_b = (_image_ids(bundle.document.get("images") or {}) for bundle in (a, b))
     return {service: (of_a.get(service), of_b.get(service)) for service in sorted({*of_a, *of_b})}
 
 
 def _image_ids(images: dict[str, Any]) -> dict[str, str]:
-    """By service, its name and the start of its id, which alone tells two builds apart."""
+    """Return, by service, the image's name and the start of its id, which alone distinguishes two builds."""
     return {
         service: " ".join(filter(None, (image.get("base") or image.get("reference"), str(image.get("id") or "")[:19])))
         for service, image in images.items()

@@ -25,7 +25,7 @@ __all__ = ["FASTER", "FEWER", "MORE", "SAME", "SLOWER", "UNKNOWN", "Claim", "Com
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every claim, and what a reader must know beside them: conditions that differ, and caveats."""
+    """Every claim on B against A, the conditions that differ, and caveats."""
 
     a: Selection
     b: Selection
@@ -36,7 +36,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A pair of cells, what is compared of it, and which repetitions the test may relabel, by their place (R,)."""
+    """A pair of cells, its measures, and the repetitions that the test may relabel, by their place (R,)."""
 
     cells: tuple[Cell, Cell]
     measures: tuple[Measure, ...]
@@ -46,7 +46,7 @@ class _Pair:
 
     @property
     def left_out(self) -> int:
-        """Repetitions that ran beside none of the other arm."""
+        """The number of repetitions that have no neighbour in the other arm."""
         return sum(self.repetitions) - sum(map(len, self.chosen))
 
     @property
@@ -56,9 +56,9 @@ class _Pair:
 
 
 def compare(a: Selection, b: Selection, *, margin: float | None = None, force: bool = False) -> Comparison:
-    """Judges B against A; raises `BundleError` where they are not comparable, unless forced.
+    """Judge B against A; raise `BundleError` where they are not comparable, unless `force` is set.
 
-    Nothing forces a comparison of two families. The headlines are those of A's plan, and so is the margin unless given.
+    Two families are never comparable. Headlines come from A's plan, and so does the margin where None is given.
     """
     comparability.require_alike(a.bundle, b.bundle)
     pairs = pair(a, b)
@@ -66,7 +66,7 @@ def compare(a: Selection, b: Selection, *, margin: float | None = None, force: b
         reasons = "; ".join(obstacles)
         raise BundleError(f"{a.text} and {b.text} are not comparable: {reasons}; --force compares them anyway")
     read = [_pair(a.bundle, b.bundle, cells) for cells in pairs]
-    if not any(own.measures for own in read):
+    if not any(cell_pair.measures for cell_pair in read):
         raise BundleError(f"{a.text} and {b.text}: nothing to compare; each needs {measures.LEAST} counted repetitions")
     claims = _judged(a.bundle, b.bundle, read, _question(a.bundle, margin))
     differences = tuple(obstacles + comparability.changes(a, b, pairs))
@@ -74,22 +74,22 @@ def compare(a: Selection, b: Selection, *, margin: float | None = None, force: b
 
 
 def arms(bundle: Bundle, margin: float | None = None) -> tuple[Claim, ...]:
-    """The claims of `within`."""
+    """Return the claims of `within`, without its caveats."""
     return within(bundle, margin)[0]
 
 
 def within(bundle: Bundle, margin: float | None = None) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
-    """Every further arm of a bundle against the first one of the same scenario and axes' values; none without arms.
+    """Judge every further arm of a bundle against the first one of the same scenario and axes' values.
 
-    Claims, and what a reader must know beside them. All are judged together. That they share the first arm makes the
+    Return claims and caveats; no claims without arms. All are judged together. That they share the first arm makes the
     intervals wider than need be, if anything (Šidák 1967).
     """
     first: dict[tuple[Value, ...], Cell] = {}
     pairs = []
     for cell in bundle.cells:
-        own = first.setdefault((cell.scenario, *cell.values), cell)
-        if own is not cell:
-            pairs.append((own, cell))
+        reference = first.setdefault((cell.scenario, *cell.values), cell)
+        if reference is not cell:
+            pairs.append((reference, cell))
     sides: dict[int, Side] = {}
     read = [_pair(bundle, bundle, cells, sides) for cells in pairs]
     return _judged(bundle, bundle, read, _question(bundle, margin)), tuple(_caveats(bundle, read))
@@ -101,7 +101,7 @@ def _question(bundle: Bundle, margin: float | None) -> Question:
 
 
 def _pair(a: Bundle, b: Bundle, cells: tuple[Cell, Cell], known: dict[int, Side] | None = None) -> _Pair:
-    """What is compared of two cells; sides already `known` by their cell are not read again."""
+    """Return the pair of two cells; a side already in `known`, by cell index, is not read again."""
     known = {} if known is None else known
     side_a = (
         known.setdefault(cells[0].index, _side(a, cells[0])) if cells[0].index not in known else known[cells[0].index]
@@ -122,10 +122,10 @@ def _side(bundle: Bundle, cell: Cell) -> Side:
 
 
 def _beside(bundle: Bundle, cells: tuple[Cell, Cell]) -> tuple[list[int], list[int]]:
-    """The places of the repetitions that form blocks."""
+    """Return the places, on either side, of the repetitions that form blocks."""
     places = [{number: place for place, number in enumerate(sorted(_numbers(bundle, cell)))} for cell in cells]
-    found = blocks.of(bundle, *cells)
-    return [places[0][of_a] for of_a, _ in found], [places[1][of_b] for _, of_b in found]
+    pairs = blocks.of(bundle, *cells)
+    return [places[0][of_a] for of_a, _ in pairs], [places[1][of_b] for _, of_b in pairs]
 
 
 def _numbers(bundle: Bundle, cell: Cell) -> list[int]:
@@ -133,15 +133,15 @@ def _numbers(bundle: Bundle, cell: Cell) -> list[int]:
 
 
 def _judged(a: Bundle, b: Bundle, read: Sequence[_Pair], question: Question) -> tuple[Claim, ...]:
-    """The claims of every pair, tested together."""
-    tested = iter(_tested(a, b, [own for own in read if own.testable], question.headlines))
+    """Return the claims of every pair, tested together."""
+    tested = iter(_tested(a, b, [cell_pair for cell_pair in read if cell_pair.testable], question.headlines))
     claims = []
-    for own in read:
-        deadlines = own.cells[0].deadline_ms, own.cells[1].deadline_ms
-        results = next(tested) if own.testable else [UNTESTED] * len(own.measures)
-        fewest = min(map(len, own.chosen))
-        for measure, result in zip(own.measures, results, strict=True):
-            made = conclusion.claim(own.cells, measure, result, fewest, question)
+    for cell_pair in read:
+        deadlines = cell_pair.cells[0].deadline_ms, cell_pair.cells[1].deadline_ms
+        results = next(tested) if cell_pair.testable else [UNTESTED] * len(cell_pair.measures)
+        fewest = min(map(len, cell_pair.chosen))
+        for measure, result in zip(cell_pair.measures, results, strict=True):
+            made = conclusion.claim(cell_pair.cells, measure, result, fewest, question)
             claims.append(conclusion.of_deadlines(made, *deadlines))
     return tuple(conclusion.guarded(claims))
 
@@ -149,10 +149,12 @@ def _judged(a: Bundle, b: Bundle, read: Sequence[_Pair], question: Question) -> 
 def _tested(a: Bundle, b: Bundle, pairs: Sequence[_Pair], headlines: Sequence[Quantity]) -> list[list[Result]]:
     if not pairs:
         return []
-    swap = all(own.one_run for own in pairs) and inference.blocks_suffice([len(own.chosen[0]) for own in pairs])
+    swap = all(cell_pair.one_run for cell_pair in pairs) and inference.blocks_suffice(
+        [len(cell_pair.chosen[0]) for cell_pair in pairs]
+    )
     seed = tuple(sorted(int(bundle.plan["seed"]) for bundle in (a, b)))
-    sides = [measures.sides(own.measures, headlines, own.chosen) for own in pairs]
-    blocked = [replace(own, paired=swap and inference.blocks_differ(own.a, own.b)) for own in sides]
+    sides = [measures.sides(cell_pair.measures, headlines, cell_pair.chosen) for cell_pair in pairs]
+    blocked = [replace(scores, paired=swap and inference.blocks_differ(scores.a, scores.b)) for scores in sides]
     return inference.judge(blocked, seed, min(map(sequential.share, (a, b))))
 
 
@@ -163,25 +165,25 @@ def _notes(a: Selection, b: Selection, read: Sequence[_Pair]) -> Iterator[str]:
             "arms of one run are interleaved and share it"
         )
     for side, chosen, other in ((0, a, "B"), (1, b, "A")):
-        paired = {own.cells[side].index for own in read}
+        paired = {cell_pair.cells[side].index for cell_pair in read}
         if alone := [cell.label for cell in chosen.cells if cell.index not in paired]:
             yield f"{other} has nothing to compare with {'; '.join(alone)}: left out"
     yield from _caveats(a.bundle, read)
 
 
 def _caveats(bundle: Bundle, read: Sequence[_Pair]) -> Iterator[str]:
-    """What keeps pairs of cells from a verdict, or repetitions out of the test."""
+    """Yield what keeps pairs of cells from a verdict, or repetitions out of the test."""
     if not read:
         return
-    if left_out := sum(own.left_out for own in read):
+    if left_out := sum(cell_pair.left_out for cell_pair in read):
         yield (
             f"{left_out} repetitions ran beside none of the other arm (run again later, or refused) and have no part "
             "in the test: a host that drifts would look like a difference"
         )
-    tested = [own for own in read if own.testable]
+    tested = [cell_pair for cell_pair in read if cell_pair.testable]
     few = len(tested) < len(read) or (tested and not _possible(tested))
     if few:
-        fewest = min(min(map(len, own.chosen)) for own in read)
+        fewest = min(min(map(len, cell_pair.chosen)) for cell_pair in read)
         yield (
             f"{fewest} repetitions are too few for any verdict on {len(read)} pairs of cells: "
             f"set REPETITIONS=10, or pick one cell with #{next((axis.name for axis in bundle.axes), 'arm')}=…"
@@ -189,6 +191,7 @@ def _caveats(bundle: Bundle, read: Sequence[_Pair]) -> Iterator[str]:
 
 
 def _possible(pairs: Sequence[_Pair]) -> bool:
-    if all(own.one_run for own in pairs) and inference.blocks_suffice([len(own.chosen[0]) for own in pairs]):
+    sizes = [(len(cell_pair.chosen[0]), len(cell_pair.chosen[1])) for cell_pair in pairs]
+    if all(cell_pair.one_run for cell_pair in pairs) and inference.blocks_suffice([of_a for of_a, _ in sizes]):
         return True
-    return inference.rarest_of([(len(own.chosen[0]), len(own.chosen[1])) for own in pairs]) <= inference.PROMISED
+    return inference.rarest_of(sizes) <= inference.PROMISED

@@ -55,12 +55,12 @@ class Claim:
 
     @property
     def metric(self) -> str:
-        """A latency, lost, missed, or recovery."""
+        """The metric's name: a latency, `lost`, `missed` or `recovery`."""
         return self.quantity.metric
 
     @property
     def statistic(self) -> str:
-        """`avg`, `p50`, …, `share_percent`, `burst`."""
+        """The statistic's name: `avg`, `p50`, …, `share_percent`, `burst`."""
         return self.quantity.statistic
 
     @property
@@ -75,14 +75,14 @@ class Claim:
 
     @property
     def percent(self) -> tuple[float, float, float] | None:
-        """(difference, low, high) in % of A; none where A is nothing or either side is cut."""
+        """(difference, low, high) in % of A; None where A is 0 or either side is cut."""
         if self.cut or not self.a or not self.quantity.is_time:
             return None
         return 100 * self.difference / self.a, 100 * self.low / self.a, 100 * self.high / self.a
 
     @property
     def words(self) -> str:
-        """The verdict as a reader is told it: `the same within 5 %`."""
+        """The verdict in words: `the same within 5 %`."""
         if self.verdict != SAME:
             return self.verdict
         if not self.quantity.is_time:
@@ -92,7 +92,7 @@ class Claim:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What keeps it from being clear, and about how many repetitions would settle it."""
+        """Why the verdict is not clear, and about how many repetitions would settle it."""
         settle = f"about {self.repetitions:,} repetitions a side would settle it" if self.repetitions else ""
         return tuple(filter(None, (self.why, settle)))
 
@@ -108,7 +108,7 @@ LOST = Quantity("lost", "share_percent")
 
 
 def claim(cells: tuple[Cell, Cell], measure: Measure, result: Result, repetitions: int, question: Question) -> Claim:
-    """The claim on one measure, as its test resulted; `repetitions` are those of the smaller side that were tested."""
+    """Return the claim on one measure from its test; `repetitions` is the number tested on the smaller side."""
     low, high = measure.interval(result.critical)
     difference = 0.0 if measure.a == measure.b else measure.b - measure.a
     sure = result.sure and result.t * difference > 0
@@ -135,27 +135,27 @@ def claim(cells: tuple[Cell, Cell], measure: Measure, result: Result, repetition
 
 
 def _agreeing(bound: float, nearest: float, *, inside: bool) -> float:
-    """The bound nearer to 0 where the test is sure: beyond 0 as the test is (Miettinen 1976, test-based limits)."""
+    """Return the bound nearer to 0, beyond 0 where the test is sure (test-based limits: Miettinen 1976)."""
     return nearest if inside and bound <= 0 else bound
 
 
 def guarded(claims: Sequence[Claim]) -> Iterator[Claim]:
-    """The claims of each pair of cells, less what a loss may have flattered."""
+    """Yield the claims, without a verdict where more losses may have flattered a side; grouped by pair of cells."""
     for _, group in itertools.groupby(claims, key=lambda c: c.cells):
-        own = list(group)
-        losses = next((c for c in own if c.quantity == LOST), None)
-        yield from (_guarded(c, losses) for c in own)
+        pair_claims = list(group)
+        losses = next((c for c in pair_claims if c.quantity == LOST), None)
+        yield from (_guarded(c, losses) for c in pair_claims)
 
 
 def of_deadlines(made: Claim, a_ms: int, b_ms: int) -> Claim:
-    """The same, unless it is about deadlines that are not the same: who has more time misses fewer by right."""
+    """Return the claim, without a verdict if it counts missed deadlines and A's and B's deadlines differ."""
     if made.metric != "missed" or a_ms == b_ms:
         return made
     return _unknown(made, f"A's deadline is {a_ms} ms, B's {b_ms} ms")
 
 
 def loses_more(losses: Claim | None) -> str:
-    """`A` or `B` where that side loses more for sure, or by more than the margin; else nothing."""
+    """Return `A` or `B` if that side loses more for sure, or by more than the margin; otherwise an empty string."""
     if losses is None or not (losses.sure or abs(losses.difference) > losses.margin):
         return ""
     return "B" if losses.difference > 0 else "A"
@@ -205,7 +205,7 @@ def _unknown(made: Claim, why: str) -> Claim:
 
 
 def _with_needs(made: Claim, reach: float, critical: float, repetitions: int) -> Claim:
-    """Says what would have been found, and what it takes to find the difference, or that it is within the margin."""
+    """Return the claim with the detectable difference, and the repetitions that it takes to reach a verdict."""
     if math.isinf(critical) or critical <= 0:
         return replace(made, why=f"{repetitions} repetitions side by side are too few", repetitions=ENOUGH)
     if not math.isfinite(reach):

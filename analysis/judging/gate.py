@@ -34,7 +34,7 @@ WORDS = {PASS: "Not slower", FAIL: "Slower", UNKNOWN: "Cannot tell"}
 
 
 def judge(baseline: Bundle, candidate: Bundle, margin_percent: float | None = None, *, force: bool = False) -> Outcome:
-    """The candidate against its baseline; what cannot be compared cannot be told."""
+    """Judge the candidate against its baseline; unknown where its run is incomplete or they cannot be compared."""
     if candidate.status != "complete":
         return _untold(candidate, f"the candidate's run is {candidate.status}: {candidate.document.get('reason')}")
     return so_far(baseline, candidate, margin_percent, force=force)[0]
@@ -43,7 +43,7 @@ def judge(baseline: Bundle, candidate: Bundle, margin_percent: float | None = No
 def look(
     baseline: Bundle, candidate: Bundle, margin_percent: float | None = None, *, force: bool = False
 ) -> dict[str, Any]:
-    """What a gate with PRECISION asks between blocks: can it be told by now? As `looks` of bundle.json has it."""
+    """Return whether a gate with PRECISION can stop, as an entry of `looks` in bundle.json."""
     outcome, seen = so_far(baseline, candidate, margin_percent, force=force)
     if outcome.verdict != UNKNOWN:
         return record(candidate, Decision(stop=True, reason=outcome.sentence, half_width=0.0))
@@ -53,7 +53,7 @@ def look(
 def so_far(
     baseline: Bundle, candidate: Bundle, margin_percent: float | None = None, *, force: bool = False
 ) -> tuple[Outcome, list[Headline]]:
-    """The same of a candidate that may still run, and what a look sees of each headline."""
+    """Return the outcome for a candidate that may still be running, and each headline as a look sees it."""
     question = headline.of(baseline)
     margin = question.margin if margin_percent is None else margin_percent / 100
     a, b = (Selection(str(run.folder), run, run.cells) for run in (baseline, candidate))
@@ -61,12 +61,12 @@ def so_far(
         obstacles = [*comparability.obstacles(a, b, pair(a, b)), *_busier(baseline, candidate)]
         if obstacles and not force:
             return _untold(candidate, "; ".join(obstacles)), []
-        found = compare.compare(a, b, margin=margin, force=True)
+        comparison = compare.compare(a, b, margin=margin, force=True)
     except BundleError as error:
         return _untold(candidate, str(error)), []
-    moved = _moved(found)
+    moved = _moved(comparison)
     names = labels.of_cells(candidate.cells)
-    judged = [claim for claim in found.claims if claim.quantity in {*question.headlines, *LOSSES}]
+    judged = [claim for claim in comparison.claims if claim.quantity in {*question.headlines, *LOSSES}]
     checked = tuple(
         Check(
             names[claim.cells[1].index],
@@ -76,7 +76,7 @@ def so_far(
         )
         for claim in judged
     )
-    differing = [line for line in found.differences if not line.startswith(("arm:", "scenario:"))]
+    differing = [line for line in comparison.differences if not line.startswith(("arm:", "scenario:"))]
     differing += _busier(baseline, candidate)
     notes = tuple(f"differs: {line}" for line in differing)
     outcome = Outcome(_name(candidate), _sentence(checked, differing, margin), checked, notes)
@@ -87,10 +87,10 @@ def so_far(
     ]
 
 
-def _moved(found: Comparison) -> dict[int, str]:
-    """By cell of the candidate, how far R moved though nothing touches the Pi: then its machine was disturbed."""
-    controls = {effect.cells[1].index: effect.control for effect in answer.of_comparison(found).effects}
-    return {index: own.text for index, own in controls.items() if own and own.verdict == board.MOVED}
+def _moved(comparison: Comparison) -> dict[int, str]:
+    """Return, by cell index of the candidate, how far R moved though nothing touches the Pi."""
+    controls = {effect.cells[1].index: effect.control for effect in answer.of_comparison(comparison).effects}
+    return {index: control.text for index, control in controls.items() if control and control.verdict == board.MOVED}
 
 
 def _name(candidate: Bundle) -> str:
@@ -98,12 +98,12 @@ def _name(candidate: Bundle) -> str:
 
 
 def _busier(baseline: Bundle, candidate: Bundle) -> list[str]:
-    """Why the machine itself may be the difference: the repetitions of one run are noisy, of the other not."""
+    """Return a finding if one run has many more noisy repetitions: the machine itself may make the difference."""
     noisy = [[r.validity == "noisy" for r in run.repetitions if r.counted] for run in (baseline, candidate)]
-    shares = [sum(own) / max(len(own), 1) for own in noisy]
+    shares = [sum(flags) / max(len(flags), 1) for flags in noisy]
     if abs(shares[1] - shares[0]) <= NOISIER:
         return []
-    counts = " → ".join(f"{sum(own)} of {len(own)}" for own in noisy)
+    counts = " → ".join(f"{sum(flags)} of {len(flags)}" for flags in noisy)
     busy = "candidate" if shares[1] > shares[0] else "baseline"
     return [f"noisy repetitions: {counts}: the machine was busier under the {busy}; measure it again on a quiet one"]
 
@@ -115,7 +115,7 @@ def _untold(candidate: Bundle, why: str) -> Outcome:
 
 
 def _verdict(claim: Claim, moved: str | None) -> tuple[str, str]:
-    """The verdict on one headline, or on losses, and why."""
+    """Return the verdict on one headline, or on losses, and its reason."""
     verdict = _of_time(claim) if claim.quantity.is_time else _of_share(claim)
     if moved and (claim.quantity.is_latency or claim.quantity == MISSED) and verdict == FAIL:
         return UNKNOWN, f"{_figures(claim)}; {moved}"
@@ -149,12 +149,12 @@ def _figures(claim: Claim) -> str:
 def _sentence(checked: tuple[Check, ...], differing: list[str], margin: float) -> str:
     verdict = worst([check.verdict for check in telling(checked)])
     first = next((check for check in telling(checked) if check.verdict == verdict), None)
-    told = f"{first.where}, {first.what} {first.why}" if first else "nothing could be compared"
+    detail = f"{first.where}, {first.what} {first.why}" if first else "nothing could be compared"
     others = {other: dict.fromkeys(check.what for check in checked if check.verdict == other) for other in WORDS}
     if verdict == UNKNOWN and others[PASS]:
-        told += f"; not worse in {', '.join(others[PASS])}"
+        detail += f"; not worse in {', '.join(others[PASS])}"
     if verdict == PASS and others[UNKNOWN]:
-        told += f"; of {', '.join(others[UNKNOWN])} it cannot tell"
+        detail += f"; of {', '.join(others[UNKNOWN])} it cannot tell"
     swapped = [line for line in differing if line.startswith(("broker", "image broker", "control-loop", "pi", "board"))]
     under = f" Differs: {'; '.join(swapped or differing)}." if differing else " Nothing that is recorded differs."
-    return f"{WORDS[verdict]}: {told}; margin {100 * margin:g} %.{under}"
+    return f"{WORDS[verdict]}: {detail}; margin {100 * margin:g} %.{under}"

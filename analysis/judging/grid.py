@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table before it is drawn: what judges and shows give, for a terminal, a file or a page."""
+"""A table before it is drawn, for a terminal, a file or a page."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Grid:
-    """A table before it is drawn: as many columns to the left as `labels` tells, numbers after them."""
+    """A table before it is drawn: the first `labels` columns are labels, numbers follow."""
 
     title: str
     header: tuple[str, ...]
@@ -16,21 +16,21 @@ class Grid:
 
 
 def markdown(grid: Grid) -> str:
-    """A Markdown table under its title."""
+    """Return the table in Markdown, under its title."""
     rule = ["---"] * grid.labels + ["--:"] * (len(grid.header) - grid.labels)
     lines = [f"## {grid.title}", "", _pipe(grid.header), _pipe(rule), *(_pipe(row) for row in grid.rows)]
     return "\n".join(lines) + "\n"
 
 
 def without(grid: Grid, names: Collection[str]) -> Grid:
-    """The same without some columns: where there is little room."""
+    """Return the table without the columns of these names."""
     keep = [i for i, name in enumerate(grid.header) if name not in names]
     rows = tuple(tuple(row[i] for i in keep) for row in grid.rows)
     return Grid(grid.title, tuple(grid.header[i] for i in keep), sum(i < grid.labels for i in keep), rows)
 
 
 def compact(grid: Grid) -> Grid:
-    """What all rows share goes into the title, and what the row above says is not repeated; the last label stays."""
+    """Move labels that all rows share to the title, and blank those repeated from the row above, but for the last."""
     names = grid.labels - 1
     shared = [i for i in range(names) if len({row[i] for row in grid.rows}) == 1]
     keep = [i for i in range(len(grid.header)) if i not in shared]

@@ -25,9 +25,9 @@ BY_NAME = {
 
 @dataclass(frozen=True)
 class Question:
-    """What the run was made to answer; `recorded` is false where the bundle does not say and its name had to.
+    """What the run was made to answer; `recorded` is false where the bundle has no headline and a usual one was taken.
 
-    `metric` is the latency that its differences are shown of: the first headline that is one, else the family's
+    `metric` is the latency whose differences are shown: the first headline that is a latency, else the family's
     `remainder`.
     """
 
@@ -39,12 +39,12 @@ class Question:
 
 
 def of(bundle: Bundle) -> Question:
-    """The bundle's question; raises `BundleError` where its plan has one that cannot be read."""
+    """Return the bundle's question; raise `BundleError` where its plan's cannot be read."""
     plan = bundle.plan
     margin = float(plan.get("margin_percent", 100 * MARGIN)) / 100
-    asked = str(plan.get("question") or f"How late are answers in {bundle.name}?")
+    wording = str(plan.get("question") or f"How late are answers in {bundle.name}?")
     if not plan.get("headline"):
-        return _question(bundle, asked, _default(bundle), margin, recorded=False)
+        return _question(bundle, wording, _default(bundle), margin, recorded=False)
     try:
         headlines = tuple(Quantity.parse(str(text)) for text in plan["headline"])
     except ValueError as error:
@@ -52,7 +52,7 @@ def of(bundle: Bundle) -> Question:
     if unknown := [quantity for quantity in headlines if quantity.is_latency and not _is_known(bundle, quantity)]:
         allowed = f"metrics are {', '.join(bundle.family.latencies)}"
         raise BundleError(f"{bundle.folder / 'bundle.json'}: plan.headline: {str(unknown[0])!r} is unknown; {allowed}")
-    return _question(bundle, asked, headlines, margin, recorded=True)
+    return _question(bundle, wording, headlines, margin, recorded=True)
 
 
 def _is_known(bundle: Bundle, quantity: Quantity) -> bool:

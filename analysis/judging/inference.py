@@ -64,7 +64,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Result:
-    """Of one score: the studentised difference, beyond which value it is sure, and the p adjusted for its family."""
+    """The test of one score: the studentised difference, its critical value, and the p adjusted for its family."""
 
     t: float
     critical: float
@@ -80,7 +80,7 @@ UNTESTED = Result(0.0, math.inf, 1.0)
 
 
 def judge(pairs: Sequence[Sides], seed: tuple[int, ...], share: float = 1) -> list[list[Result]]:
-    """Tests every score of every pair, all together at `share` of `PROMISED`: less than all where a run had looks."""
+    """Test every score of every pair, jointly at level `share` × `PROMISED`; a run with looks has a share below 1."""
     rng = np.random.default_rng(seed)
     first = headline_level(pairs, share)
     shared: dict[tuple[int, int, bool], Floats] = {}
@@ -89,7 +89,7 @@ def judge(pairs: Sequence[Sides], seed: tuple[int, ...], share: float = 1) -> li
     last, waiting, decided = max(int(pair.families.max()) for pair in pairs), [], True
     for family in range(last):
         chosen = [pair.families == family for pair in pairs]
-        if decided and any(own.any() for own in chosen):
+        if decided and any(mask.any() for mask in chosen):
             decided = _decide(results, relabelled, chosen, first, balanced=True)
         else:
             waiting.append(family)
@@ -99,34 +99,34 @@ def judge(pairs: Sequence[Sides], seed: tuple[int, ...], share: float = 1) -> li
 
 
 def headline_level(pairs: Sequence[Sides], share: float = 1) -> float:
-    """The level that repetitions allow; `SLACK` because of random relabellings the rarest come somewhat more often."""
+    """Return the headlines' level; random relabelling yields the rarest p somewhat more often, hence `SLACK`."""
     return min(PROMISED * share, max(LEVEL * share, SLACK * rarest(pairs)))
 
 
 def rarest(pairs: Sequence[Sides]) -> float:
-    """The smallest p that these repetitions can yield; no verdict is possible where it exceeds the promised level."""
+    """Return the smallest p that these repetitions can yield; above the promised level no verdict is possible."""
     return sum(_rarest(len(pair.a), len(pair.b), paired=pair.paired) for pair in pairs)
 
 
 def rarest_of(sizes: Sequence[tuple[int, int]]) -> float:
-    """The same for pairs of cells with so many repetitions each, (RA, RB), that are freely relabelled."""
+    """Return the same for freely relabelled pairs of cells, given the number of repetitions of each, (RA, RB)."""
     return sum(_rarest(of_a, of_b, paired=False) for of_a, of_b in sizes)
 
 
 def _rarest(of_a: int, of_b: int, *, paired: bool) -> float:
-    """Only the real labels are as extreme as can be, and their mirror image where there is one."""
+    """Return the smallest p: one over the relabellings, or two where the real labels have a mirror image."""
     if paired:
         return float(2 / 2**of_a)
     return (2 if of_a == of_b else 1) / math.comb(of_a + of_b, of_a)
 
 
 def blocks_suffice(blocks: Sequence[int]) -> bool:
-    """Whether swapping within so many blocks of each pair can yield a verdict at the level aimed at."""
+    """Return whether swapping labels within this many blocks of each pair can yield a verdict at `LEVEL`."""
     return sum(_rarest(count, count, paired=True) for count in blocks) <= LEVEL
 
 
 def blocks_differ(a: Floats, b: Floats) -> bool:
-    """Whether repetitions of one block are alike: intraclass correlation of scores (R, J) above `ALIKE`, on average.
+    """Return whether repetitions of a block are alike: mean intraclass correlation of scores (R, J) above `ALIKE`.
 
     Fisher's, symmetric in the labels, so that swapping them within a block does not change it.
     """
@@ -139,14 +139,14 @@ def blocks_differ(a: Floats, b: Floats) -> bool:
 
 
 def cliffs_delta(a: Floats, b: Floats) -> float:
-    """P(b > a) − P(b < a) over pairs of repetitions, from −1 to 1: Cliff (1993), Psychological Bulletin 114(3)."""
+    """Return P(b > a) − P(b < a) over pairs of repetitions, −1 to 1: Cliff (1993), Psychological Bulletin 114(3)."""
     return float(np.sign(b[:, None] - a[None, :]).mean())
 
 
 def _labels(
     pair: Sides, rng: np.random.Generator, shared: dict[tuple[int, int, bool], Floats], *, exact: bool
 ) -> Floats:
-    """(P, RA + RB) with 1 where a repetition is called B, or (P, R) signs of blocks; the first row is how it was.
+    """Return (P, RA + RB), 1 where a repetition is labelled B, or (P, R) signs of blocks; row 0 has the real labels.
 
     All relabellings where that is feasible and the comparison has one pair; otherwise as many random ones, the real
     one among them (Phipson and Smyth 2010). Pairs of the same size draw theirs from the same ones, in another order.
@@ -183,7 +183,7 @@ def _random_labels(of_a: int, of_b: int, paired: bool, rng: np.random.Generator)
 
 
 def _studentised(pair: Sides, labels: Floats) -> Floats:
-    """(P, J): the difference in means over its standard error, for each relabelling."""
+    """Return (P, J): the difference in means over its standard error, for each relabelling."""
     variance = pair.quanta**2 / 12  # of rounding: Sheppard 1898
     if pair.paired:
         return _of_blocks(pair.b - pair.a, labels, 2 * variance)
@@ -192,7 +192,7 @@ def _studentised(pair: Sides, labels: Floats) -> Floats:
 
 
 def _of_blocks(differences: Floats, signs: Floats, rounding: Floats) -> Floats:
-    """Student's t of the blocks' differences (R, J)."""
+    """Return (P, J): Student's t of the blocks' differences (R, J), for each row of signs."""
     count = len(differences)
     mean = signs @ differences / count
     variance = ((differences**2).sum(axis=0) - count * mean**2) / max(count - 1, 1)
@@ -200,7 +200,7 @@ def _of_blocks(differences: Floats, signs: Floats, rounding: Floats) -> Floats:
 
 
 def _of_groups(values: Floats, labels: Floats, rounding: Floats) -> Floats:
-    """Welch's t of the scores (RA + RB, J), centred, lest squares swallow the differences."""
+    """Return (P, J): Welch's t of the scores (RA + RB, J), centred first so that squares keep their precision."""
     count_b = labels.sum(axis=1, keepdims=True)
     count_a = labels.shape[1] - count_b
     sum_b, square_b = labels @ values, labels @ values**2
@@ -220,7 +220,7 @@ def _decide(
     *,
     balanced: bool,
 ) -> bool:
-    """Fills in the results of one family, `chosen` of each pair (J,); whether all of it is sure."""
+    """Fill in the results of one family, `chosen` (J,) of each pair, and return whether all of them are sure."""
     places = [(i, j) for i, members in enumerate(chosen) for j in np.flatnonzero(members).tolist()]
     sizes = [np.abs(relabelled[i][:, j]) for i, j in places]
     if not places:
@@ -231,21 +231,21 @@ def _decide(
 
 
 def _adjusted(sizes: Sequence[Floats], level: float, *, balanced: bool) -> list[tuple[float, float]]:
-    """For each score's |t| (P,): the largest that is not sure, and the adjusted p of the real labels."""
+    """Return, for each score's |t| (P,), the largest value that is not sure, and the adjusted p of the real labels."""
     total = len(sizes[0])
     allowed = int(level * total * (1 + ROUNDING))
     if not balanced or len(sizes) == 1:
         largest = np.sort(np.max(sizes, axis=0))
         return [(float(largest[-1 - allowed]), float(_reached(largest, size[:1])[0]) / total) for size in sizes]
     ascending = [np.sort(size) for size in sizes]
-    rarest = np.sort(np.min([_reached(own, size) for own, size in zip(ascending, sizes, strict=True)], axis=0))
+    rarest = np.sort(np.min([_reached(ordered, size) for ordered, size in zip(ascending, sizes, strict=True)], axis=0))
     # So many relabellings may reach a |t| that is sure: as many as keep the family's level, ties included.
     few = int(rarest[:allowed][rarest[:allowed] < rarest[allowed]].max(initial=0))
-    p = [float(np.searchsorted(rarest, _reached(own, size[:1])[0], side="right")) / total
-         for own, size in zip(ascending, sizes, strict=True)]  # fmt: skip
-    return [(float(own[-1 - few]), adjusted) for own, adjusted in zip(ascending, p, strict=True)]
+    p = [float(np.searchsorted(rarest, _reached(ordered, size[:1])[0], side="right")) / total
+         for ordered, size in zip(ascending, sizes, strict=True)]  # fmt: skip
+    return [(float(ordered[-1 - few]), adjusted) for ordered, adjusted in zip(ascending, p, strict=True)]
 
 
 def _reached(ascending: Floats, size: Floats) -> Integers:
-    """How many of `ascending` (P,) reach each |t|; mirror images tie."""
+    """Return how many of `ascending` (P,) reach each |t|; mirror images tie."""
     return len(ascending) - np.searchsorted(ascending, size * (1 - ROUNDING), side="left")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runner asks between blocks of a run with `PRECISION`: is the answer there? Judged as it will be told."""
+"""What the runner asks between blocks of a run with `PRECISION`: is the answer there? Judged as in the final report."""
 
 import math
 from typing import Any
@@ -14,22 +14,22 @@ from analysis.statistics.sequential import Decision, Headline, Rule
 
 
 def look(bundle: Bundle) -> dict[str, Any]:
-    """The outcome of a look, as `looks` of bundle.json has it; raises `BundleError` for a run without PRECISION."""
-    own = rule_of(bundle)
+    """Return a look's outcome as an entry of `looks` in bundle.json; raise `BundleError` for a run without looks."""
+    rule = rule_of(bundle)
     seen = headlines(answer.of(bundle, per_cell.summarise(bundle)))
-    return record(bundle, sequential.decide(seen, own, sequential.reached(bundle)))
+    return record(bundle, sequential.decide(seen, rule, sequential.reached(bundle)))
 
 
 def rule_of(bundle: Bundle) -> Rule:
-    """The rule that a run with PRECISION looks by; raises `BundleError` for any other."""
-    own = sequential.rule(bundle)
-    if own is None:
+    """Return the stopping rule of a run with PRECISION; raise `BundleError` for any other run."""
+    rule = sequential.rule(bundle)
+    if rule is None:
         raise BundleError(f"{bundle.folder}: its plan has no looks; they belong to a run with PRECISION")
-    return own
+    return rule
 
 
 def record(bundle: Bundle, decision: Decision) -> dict[str, Any]:
-    """A look as `looks` of bundle.json has it."""
+    """Return a decision as an entry of `looks` in bundle.json."""
     return {
         "repetitions": sequential.reached(bundle),
         "stop": decision.stop,
@@ -40,7 +40,7 @@ def record(bundle: Bundle, decision: Decision) -> dict[str, Any]:
 
 
 def headlines(run: Answer) -> list[Headline]:
-    """What the first headline says of every effect, or in a run without arms of every cell."""
+    """Return the first headline of every effect, or, in a run without arms, of every cell."""
     first = run.question.headlines[0]
     if run.effects:
         claims = (
@@ -56,13 +56,13 @@ def _verdict(claim: Claim | None) -> str | None:
 
 
 def of_difference(claim: Claim | None) -> float:
-    """Half the interval of B − A as a part of A's value."""
+    """Return half the interval of B − A as a fraction of A's value; infinite where there is none."""
     if claim is None or claim.cut or not claim.a:
         return math.inf
     return (claim.high - claim.low) / 2 / abs(claim.a)
 
 
-def _of_level(found: Interval | None) -> float:
-    if found is None or found.low is None or found.high is None or not found.value:
+def _of_level(interval: Interval | None) -> float:
+    if interval is None or interval.low is None or interval.high is None or not interval.value:
         return math.inf
-    return (found.high - found.low) / 2 / abs(found.value)
+    return (interval.high - interval.low) / 2 / abs(interval.value)

@@ -48,9 +48,9 @@ Limits = Callable[[float], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Side:
-    """The counted repetitions of one cell: latencies by metric over the cycles offered, and what became of those.
+    """The counted repetitions of one cell: latencies by metric over the cycles offered, and the cycles' outcomes.
 
-    `recovery`, where something broke, has one value of each repetition.
+    `recovery`, None where nothing broke, has one value for each repetition.
     """
 
     latencies: Mapping[Metric, Distribution]
@@ -59,7 +59,7 @@ class Side:
 
     @property
     def repetitions(self) -> int:
-        """R."""
+        """The number of repetitions, R."""
         return len(self.outcomes.offered)
 
 
@@ -67,7 +67,7 @@ class Side:
 class Measure:
     """One statistic of two sides, in its quantity's unit, with scores (RA,) and (RB,) in steps of `quantum`.
 
-    `of_answered`: lost cycles have no part in it, so that a loss can flatter it.
+    `of_answered`: it leaves lost cycles out, so that a loss can flatter it.
     """
 
     quantity: Quantity
@@ -81,7 +81,7 @@ class Measure:
     of_answered: bool = False
 
     def interval(self, critical: float) -> tuple[float, float]:
-        """The limits of B − A, `critical` standard errors to either side; infinite where losses or too few rule."""
+        """Return the limits of B − A at `critical` standard errors; infinite where losses or too few leave none."""
         if math.isinf(critical):
             return -math.inf, math.inf
         (low_a, high_a), (low_b, high_b) = self.limits_a(critical), self.limits_b(critical)
@@ -98,7 +98,7 @@ class Measure:
         )
 
     def _of_ratio(self, *limits: float) -> tuple[float, float]:
-        """The limits by way of the ratio B / A, as suits times: B is never faster by more than all of A."""
+        """Return the limits of B − A by way of the ratio B / A, as suits times: the lower one is never below −A."""
         a, b = math.log(self.a), math.log(self.b)
         low_a, high_a, low_b, high_b = map(math.log, limits)
         low = b - a - math.hypot(b - low_b, high_a - a)
@@ -107,7 +107,7 @@ class Measure:
 
 
 def of_cycles(cycles: Cycles, deadline_ms: int, recovery: Distribution | None = None) -> Side:
-    """A side from its cycles, and its recoveries where there are as many as repetitions."""
+    """Return a side from its cycles; recoveries are kept only where every repetition has one."""
     outcomes = cycles.outcomes(deadline_ms)
     whole = recovery is not None and len(recovery.lost) == len(outcomes.offered)
     latencies = {metric: cycles.latencies(metric.name) for metric in cycles.family.metrics}
@@ -115,30 +115,34 @@ def of_cycles(cycles: Cycles, deadline_ms: int, recovery: Distribution | None = 
 
 
 def of_sides(a: Side, b: Side) -> list[Measure]:
-    """Every statistic that both sides support; none where a side has too few repetitions."""
+    """Return a measure for every statistic that both sides support; none where a side has too few repetitions."""
     if min(a.repetitions, b.repetitions) < LEAST:
         return []
-    latencies = (m for metric, own in a.latencies.items() for m in _of_latencies(metric, own, b.latencies[metric]))
+    latencies = (
+        m
+        for metric, distribution in a.latencies.items()
+        for m in _of_latencies(metric, distribution, b.latencies[metric])
+    )
     recoveries = [_recovery(a.recovery, b.recovery)] if a.recovery and b.recovery else []
     return [*recoveries, *latencies, *_of_outcomes(a.outcomes, b.outcomes)]
 
 
 def sides(
-    found: Sequence[Measure], headlines: Sequence[Quantity], chosen: tuple[list[int], list[int]] | None = None
+    compared: Sequence[Measure], headlines: Sequence[Quantity], chosen: tuple[list[int], list[int]] | None = None
 ) -> Sides:
-    """What is tested of one pair of cells, the headlines first; of `chosen` repetitions, by their place, or of all."""
+    """Return the scores of one pair of cells with their families, of `chosen` repetitions by their place, or of all."""
     a, b = chosen or (slice(None), slice(None))
-    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in found]
+    families = [headlines.index(m.quantity) if m.quantity in headlines else len(headlines) for m in compared]
     return Sides(
-        np.stack([measure.scores_a[a] for measure in found], axis=1),
-        np.stack([measure.scores_b[b] for measure in found], axis=1),
-        np.array([measure.quantum for measure in found]),
+        np.stack([measure.scores_a[a] for measure in compared], axis=1),
+        np.stack([measure.scores_b[b] for measure in compared], axis=1),
+        np.array([measure.quantum for measure in compared]),
         np.array(families),
     )
 
 
 def _recovery(a: Distribution, b: Distribution) -> Measure:
-    """The median; a rank is the least by which a score can change."""
+    """Return the measure of the median recovery; one rank is its quantum."""
     limits_a, limits_b = (_ordered(of) for of in (a, b))
     measure = _quantile(Quantity(RECOVERY, "p50"), PERCENTILES["p50"], a, b)
     return replace(measure, quantum=1 / (a.offered + b.offered), limits_a=limits_a, limits_b=limits_b)
@@ -176,7 +180,7 @@ def _of_outcomes(a: Outcomes, b: Outcomes) -> Iterator[Measure]:
     for metric in ("lost", "missed"):
         yield _share(metric, a, b)
         bursts = [getattr(of, f"{metric}_burst") for of in (a, b)]
-        if any(own.any() for own in bursts):
+        if any(counts.any() for counts in bursts):
             yield _burst(metric, *bursts)
 
 
@@ -198,22 +202,22 @@ def _share(metric: str, a: Outcomes, b: Outcomes) -> Measure:
 
 def _burst(metric: str, a: Integers, b: Integers) -> Measure:
     value_a, value_b = float(a.mean()), float(b.mean())
-    limits = [_around(value, own, np.ones_like(own)) for value, own in ((value_a, a), (value_b, b))]
+    limits = [_around(value, bursts, np.ones_like(bursts)) for value, bursts in ((value_a, a), (value_b, b))]
     return Measure(
         Quantity(metric, "burst"), value_a, value_b, a.astype(float), b.astype(float), 1.0, limits[0], limits[1]
     )
 
 
 def _residuals(a: tuple[Amounts, Integers], b: tuple[Amounts, Integers]) -> tuple[Floats, Floats]:
-    """(RA,) and (RB,): amount − joint ratio × size of each repetition, over the average size; from (amounts, sizes)."""
+    """Return (RA,), (RB,): each repetition's amount − joint ratio × size, over the mean size; from (amounts, sizes)."""
     sizes = np.concatenate([a[1], b[1]])
     ratio = (a[0].sum() + b[0].sum()) / sizes.sum()
-    scores_a, scores_b = ((amounts - ratio * own) / sizes.mean() for amounts, own in (a, b))
+    scores_a, scores_b = ((amounts - ratio * side_sizes) / sizes.mean() for amounts, side_sizes in (a, b))
     return scores_a, scores_b
 
 
 def _around(value: float, amounts: Integers, sizes: Integers) -> Limits:
-    """The value ± so many standard errors of a ratio; not below 0."""
+    """Return the limits of a ratio: `value` ± a number of standard errors, not below 0."""
     count = len(sizes)
     residual = (amounts - value * sizes) / sizes.mean()
     error = math.sqrt(float(residual @ residual) / (count - 1) / count)
@@ -221,7 +225,7 @@ def _around(value: float, amounts: Integers, sizes: Integers) -> Limits:
 
 
 def _exact(events: Integers, offered: Integers, repetitions: int) -> Limits:
-    """In %, of the share; `repetitions` are those of both sides."""
+    """Return the limits of a share in %; `repetitions` is the number on both sides together."""
 
     def limits(critical: float) -> tuple[float, float]:
         low, high = shares.interval(events, offered, _confidence(critical, repetitions))
@@ -249,12 +253,12 @@ def _woodruff(value: float, q: float, of: Distribution) -> Limits:
 
 
 def _confidence(critical: float, repetitions: int) -> float:
-    """What Student's t gives `critical` standard errors; no less than a single interval's, and short of certainty."""
+    """Return the confidence of ± `critical` standard errors by Student's t, at least `CONFIDENCE` and below 1."""
     return min(max(1 - 2 * float(special.stdtr(repetitions - 2, -critical)), CONFIDENCE), 1 - 1e-9)
 
 
 def _rank_scores(q: float, size: float, a: Distribution, b: Distribution) -> tuple[Floats, Floats]:
-    """(RA,) and (RB,): the sum of the rank scores of each repetition's cycles, `size` of them in the average one."""
+    """Return (RA,), (RB,): the sum of rank scores of each repetition's cycles; `size` is the mean number of cycles."""
     total = a.offered + b.offered
     values = np.union1d(a.values_us, b.values_us)
     reached = np.concatenate([[0], _pooled_at(a, values) + _pooled_at(b, values)])
@@ -268,7 +272,7 @@ def _rank_scores(q: float, size: float, a: Distribution, b: Distribution) -> tup
 
 
 def _angles(sums: Floats, sizes: Integers) -> Floats:
-    """(R,): the angle whose squared sine is the mean score; of a repetition without cycles the average one."""
+    """Return (R,): the angle whose squared sine is the mean score; without cycles, that of the average repetition."""
     some = sizes > 0
     angles = np.arcsin(np.sqrt(np.clip(sums[some] / sizes[some], 0, 1)))
     result = np.full(len(sizes), angles.mean())
@@ -277,19 +281,19 @@ def _angles(sums: Floats, sizes: Integers) -> Floats:
 
 
 def _integrated(share: Floats, q: float, size: float) -> Floats:
-    """The integral, from 0 to each share of ranks, of the distribution of the rank of a repetition's quantile `q`."""
+    """Return, for each share of ranks, the integral up to it of the distribution of a quantile `q`'s rank."""
     above, below = (size + 1) * q, (size + 1) * (1 - q)
     centre = above / (above + below)
     return np.asarray(share * special.betainc(above, below, share) - centre * special.betainc(above + 1, below, share))
 
 
 def _pooled_at(of: Distribution, values: Integers) -> Integers:
-    """(V,): cycles of all repetitions at or below each of `values` (V,)."""
+    """Return (V,): cycles of all repetitions at or below each of `values` (V,)."""
     pooled = np.concatenate([[0], of.pooled])
     return np.asarray(pooled[np.searchsorted(of.values_us, values, side="right")])
 
 
 def _beyond(of: Distribution, value: float) -> Integers:
-    """(R,): cycles of each repetition beyond `value`, the lost ones among them."""
+    """Return (R,): cycles of each repetition beyond `value`, the lost ones among them."""
     at = int(np.searchsorted(of.values_us, value, side="right"))
     return np.asarray(of.lost + of.counts[:, at:].sum(axis=1))

@@ -38,7 +38,7 @@ Plant = Callable[[np.random.Generator, int], tuple[Integers, Integers]]
 
 @dataclass(frozen=True)
 class Planted:
-    """A difference, as the table names it."""
+    """A difference planted in side B, under the name that the table gives it."""
 
     name: str
     plant: Plant
@@ -57,7 +57,7 @@ def _losses(rng: np.random.Generator, n: int) -> tuple[Integers, Integers]:
 
 
 def differences(family: Family) -> tuple[Planted, ...]:
-    """What is planted in side B."""
+    """Return the differences to plant in side B."""
     return (
         Planted("nothing", _shift(0)),
         *(Planted(f"{family.round_trip} + {by_us / 1000:g} ms", _shift(by_us)) for by_us in SHIFTS_US),
@@ -68,7 +68,7 @@ def differences(family: Family) -> tuple[Planted, ...]:
 
 @dataclass(frozen=True)
 class Source:
-    """What is drawn from, and how it is judged."""
+    """A cell's cycles to draw from, and the deadline and headlines to judge by."""
 
     cycles: Cycles
     deadline_ms: int
@@ -76,13 +76,13 @@ class Source:
 
 
 def shown(headlines: tuple[Quantity, ...], family: Family) -> tuple[Quantity, ...]:
-    """What has a column: the headlines, in the order tested, then the usual ones."""
+    """Return the quantities that have a column: the headlines, in the order tested, then the usual ones."""
     usual = (*(Quantity(family.round_trip, name) for name in SHOWN), Quantity("lost", "share_percent"))
     return tuple(dict.fromkeys((*headlines, *usual)))
 
 
 def table(bundle: Bundle, draws: int) -> Grid:
-    """How often each planted difference is found in each cell; raises `BundleError` where repetitions are too few."""
+    """Return how often each planted difference is found in each cell; raise `BundleError` for too few repetitions."""
     names = labels.of_cells(bundle.cells)
     rows = [row for cell in bundle.cells for row in _rows(bundle, cell, names[cell.index], draws)]
     if not rows:
@@ -103,23 +103,23 @@ def table(bundle: Bundle, draws: int) -> Grid:
 
 
 def _rows(bundle: Bundle, cell: Cell, name: str, draws: int) -> list[tuple[str, ...]]:
-    own = cycles.read(bundle, cell)
-    number = len(np.unique(own.repetition))
+    cell_cycles = cycles.read(bundle, cell)
+    number = len(np.unique(cell_cycles.repetition))
     if number < FEWEST:
         return []
-    source = Source(own, cell.deadline_ms, headline.of(bundle).headlines)
+    source = Source(cell_cycles, cell.deadline_ms, headline.of(bundle).headlines)
     rows = []
     for size in SIZES:
         for place, planted in enumerate(differences(bundle.family)):
             rng = np.random.default_rng((int(bundle.plan["seed"]), cell.index, size, place))
-            found = found_of(source, planted, size, draws, rng)
-            rows.append((name, str(number), str(size), planted.name, *(f"{share:.0%}" for share in found)))
+            shares = power_of(source, planted, size, draws, rng)
+            rows.append((name, str(number), str(size), planted.name, *(f"{share:.0%}" for share in shares)))
     return rows
 
 
-def found_of(source: Source, planted: Planted, size: int, draws: int, rng: np.random.Generator) -> list[float]:
-    """The share of comparisons that are sure of a difference: in each of `shown`, and in anything at all."""
-    found, columns = [], shown(source.headlines, source.cycles.family)
+def power_of(source: Source, planted: Planted, size: int, draws: int, rng: np.random.Generator) -> list[float]:
+    """Return the share of comparisons that are sure of a difference in each of `shown`, and in anything at all."""
+    detections, columns = [], shown(source.headlines, source.cycles.family)
     for _ in range(draws):
         a, b = drawn(source.cycles, size, rng), drawn(source.cycles, size, rng)
         later, lost = planted.plant(rng, len(b.repetition))
@@ -127,37 +127,37 @@ def found_of(source: Source, planted: Planted, size: int, draws: int, rng: np.ra
         pair = measures.of_sides(*(measures.of_cycles(side, source.deadline_ms) for side in (a, changed)))
         results = inference.judge([measures.sides(pair, source.headlines)], (1,))[0]
         sure = {measure.quantity: result.sure for measure, result in zip(pair, results, strict=True)}
-        found.append([*(sure.get(quantity, False) for quantity in columns), any(sure.values())])
-    return [float(share) for share in np.mean(found, axis=0)]
+        detections.append([*(sure.get(quantity, False) for quantity in columns), any(sure.values())])
+    return [float(share) for share in np.mean(detections, axis=0)]
 
 
-def drawn(own: Cycles, size: int, rng: np.random.Generator) -> Cycles:
-    """So many of the repetitions, whole, with replacement, numbered anew."""
-    parts = np.split(np.arange(len(own.repetition)), np.flatnonzero(np.diff(own.repetition)) + 1)
+def drawn(original: Cycles, size: int, rng: np.random.Generator) -> Cycles:
+    """Return `size` whole repetitions drawn with replacement, numbered from 1."""
+    parts = np.split(np.arange(len(original.repetition)), np.flatnonzero(np.diff(original.repetition)) + 1)
     picked = [parts[place] for place in rng.integers(0, len(parts), size)]
     at = np.concatenate(picked)
     return replace(
-        own,
+        original,
         repetition=np.repeat(np.arange(1, size + 1), [len(part) for part in picked]),
-        received_ns=own.received_ns[at],
-        latencies_us={metric: values[at] for metric, values in own.latencies_us.items()},
+        received_ns=original.received_ns[at],
+        latencies_us={metric: values[at] for metric, values in original.latencies_us.items()},
     )
 
 
-def _with(own: Cycles, later_us: Integers, lost: npt.NDArray[np.bool_]) -> Cycles:
-    """The same with cycles later or lost; what has no part in the round trip stays, but where the answer is lost."""
-    shifted = times(own.family)
+def _with(original: Cycles, later_us: Integers, lost: npt.NDArray[np.bool_]) -> Cycles:
+    """Return the cycles with `later_us` (N,) added to metrics that contain the round trip, `lost` ones unanswered."""
+    shifted = times(original.family)
     latencies = {
         metric: np.where(lost | (values == MISSING), MISSING, values + shifted[metric] * later_us)
-        for metric, values in own.latencies_us.items()
+        for metric, values in original.latencies_us.items()
     }
-    return replace(own, latencies_us=latencies)
+    return replace(original, latencies_us=latencies)
 
 
 def times(family: Family) -> dict[str, int]:
-    """By metric, how many times the round trip is in it: once in itself, and in what it is the difference with."""
-    found = {family.round_trip: 1, family.intended: 1}
+    """Return, by metric, how often it contains the round trip; a metric A − B has A's number less B's."""
+    counts = {family.round_trip: 1, family.intended: 1}
     for metric in family.metrics[1:]:
         whole, part = metric.difference or (None, None)
-        found[metric.name] = found[whole] - found[part] if whole and part else 0
-    return found
+        counts[metric.name] = counts[whole] - counts[part] if whole and part else 0
+    return counts

@@ -21,7 +21,7 @@ Key = tuple[tuple[Value, ...], tuple[Value, ...], str]
 
 @dataclass(frozen=True)
 class Outcome:
-    """One claim of the original and what the replay says of it."""
+    """One claim of the original run beside the replay's, and the verdict on its reproduction."""
 
     claim: str
     original: str
@@ -34,7 +34,7 @@ class Outcome:
 
 
 def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
-    """First what arms differ in, then the level of every statistic of every cell; of each the headline's claims first.
+    """Return outcomes on differences between arms, then on the level of every statistic; the headline's first in each.
 
     Both runs are judged by the margin that the original's question has.
     """
@@ -44,31 +44,31 @@ def outcomes(original: Bundle, replay: Bundle) -> tuple[Outcome, ...]:
     return tuple(outcome for part in parts for outcome in sorted(part, key=lambda one: not one.headline))
 
 
-def summary(found: Sequence[Outcome]) -> str:
-    """The answer in a sentence or two, contradictions by name."""
-    if not found:
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return the result in a sentence or two, contradictions by name."""
+    if not outcomes:
         return "Cannot tell: the two runs have no claim in common; each needs 2 counted repetitions with answers."
-    first = [outcome for outcome in found if outcome.headline]
-    text = f"{_counted(found)}."
-    if first and len(first) < len(found):
+    first = [outcome for outcome in outcomes if outcome.headline]
+    text = f"{_counted(outcomes)}."
+    if first and len(first) < len(outcomes):
         text = f"Of the headline, {_counted(first)}. In all, {text}"
-    if reason := next((outcome.why for outcome in first or found if outcome.verdict == OPEN and outcome.why), ""):
+    if reason := next((outcome.why for outcome in first or outcomes if outcome.verdict == OPEN and outcome.why), ""):
         text += f" Why not: {reason}."
-    broken = [outcome.claim for outcome in found if outcome.verdict == NO]
+    broken = [outcome.claim for outcome in outcomes if outcome.verdict == NO]
     if not broken:
         return text
     more = f", and {len(broken) - NAMED} more" if len(broken) > NAMED else ""
     return f"{text} Contradicted: {'; '.join(broken[:NAMED])}{more}."
 
 
-def _counted(found: Sequence[Outcome]) -> str:
-    counts = collections.Counter(outcome.verdict for outcome in found)
-    text = f"{counts[YES]} of {len(found)} claims were reproduced, {counts[NO]} contradicted"
+def _counted(outcomes: Sequence[Outcome]) -> str:
+    counts = collections.Counter(outcome.verdict for outcome in outcomes)
+    text = f"{counts[YES]} of {len(outcomes)} claims were reproduced, {counts[NO]} contradicted"
     return text + (f", and of {counts[OPEN]} the two runs cannot tell" if counts[OPEN] else "")
 
 
 def caveat(original: Bundle, replay: Bundle) -> str | None:
-    """What to think of levels where the two runs were made on different machines."""
+    """Return a caveat on levels if the two runs were made on different machines; otherwise None."""
     was, now = (bundle.document["host"].get("hostname_hash") for bundle in (original, replay))
     if was == now:
         return None
@@ -85,7 +85,11 @@ def _of_arms(original: Bundle, replay: Bundle, question: Question) -> Iterator[O
             verdict = YES if was.verdict == now.verdict else NO
         replayed = now.words if now else "not measured"
         first = was.quantity in question.headlines
-        whose = [f"{side}: {why}" for side, own in (("original", was), ("replay", now)) if own and (why := _why(own))]
+        whose = [
+            f"{side}: {why}"
+            for side, side_claim in (("original", was), ("replay", now))
+            if side_claim and (why := _why(side_claim))
+        ]
         yield Outcome(f"{name}: {was.quantity.name}", was.words, replayed, verdict, first, "; ".join(whose))
 
 
@@ -103,7 +107,7 @@ def _of_levels(original: Bundle, replay: Bundle, question: Question) -> Iterator
 
 
 def _why(claim: Claim) -> str:
-    """Why a claim cannot tell; nothing where it can."""
+    """Return why a claim has no verdict; an empty string where it has one."""
     return ", ".join(claim.needs) if claim.verdict == UNKNOWN else ""
 
 

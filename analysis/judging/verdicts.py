@@ -9,17 +9,17 @@ from analysis.statistics.quantity import NAMES, OF_SHARES, SHARES
 
 
 def sentences(claims: Sequence[Claim]) -> list[str]:
-    """What was found of each metric in each pair of cells."""
-    return [f"{_subject(own[0])} ({_cells(own[0])}): {about('B', own)}." for own in grouped(claims)]
+    """Return a sentence for each metric in each pair of cells."""
+    return [f"{_subject(group[0])} ({_cells(group[0])}): {about('B', group)}." for group in grouped(claims)]
 
 
 def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """The claims of each pair of cells and metric together."""
-    return [list(own) for _, own in itertools.groupby(claims, key=lambda claim: (claim.cells, claim.metric))]
+    """Return consecutive claims grouped by pair of cells and metric."""
+    return [list(group) for _, group in itertools.groupby(claims, key=lambda claim: (claim.cells, claim.metric))]
 
 
 def about(name: str, claims: Sequence[Claim]) -> str:
-    """What the claims say of B; `name` is how it is called, nothing where that is clear."""
+    """Return the verdicts on B in words; `name` is B's, or empty where it is clear."""
     return "; ".join(
         part for verdict in (SLOWER, FASTER, MORE, FEWER, SAME, UNKNOWN) if (part := _part(name, verdict, claims))
     )
@@ -34,14 +34,14 @@ def _cells(claim: Claim) -> str:
 
 
 def _part(name: str, verdict: str, claims: Sequence[Claim]) -> str:
-    own = [claim for claim in claims if claim.verdict == verdict]
-    if not own:
+    matching = [claim for claim in claims if claim.verdict == verdict]
+    if not matching:
         return ""
     if verdict in {SLOWER, FASTER, MORE, FEWER}:
         verb = "has" if verdict in {MORE, FEWER} else "is"
         words = f"{name} {verb} {verdict}: " if name else f"{verdict}, "
-        return words + ", ".join(_amount(claim) for claim in own)
-    return f"{own[0].words} in {', '.join(_name(c) for c in own)}"
+        return words + ", ".join(_amount(claim) for claim in matching)
+    return f"{matching[0].words} in {', '.join(_name(c) for c in matching)}"
 
 
 def _amount(claim: Claim) -> str:

@@ -24,7 +24,7 @@ SIGNIFICANCE = 0.01
 
 
 class Kind(Enum):
-    """What is told, and the remedy."""
+    """A kind of warning: its text, and the remedy."""
 
     ENDED_EARLY = ("the run is {status}: {reason}", "run it again; until then these are the repetitions it finished")
     REFUSED = ("repetitions refused: {count} of {total}: {reason}", "`make doctor` says what this host lacks")
@@ -77,23 +77,23 @@ class Caution:
 
     @property
     def advice(self) -> str:
-        """What to do about it, as a sentence."""
+        """The remedy, as a sentence."""
         return f"{self.remedy[0].upper()}{self.remedy[1:]}."
 
     @property
     def line(self) -> str:
-        """As printed."""
+        """The warning in one line, as printed."""
         return f"{self.about}: {self.text}. {self.advice}"
 
 
 def of(bundle: Bundle, summaries: Sequence[CellSummary]) -> tuple[Caution, ...]:
-    """Every warning: about the run first, then cell by cell; what is true of several cells is told once."""
+    """Return every warning, about the run first, then by cell; one that holds in several cells appears once."""
     run = itertools.chain(_of_run(bundle), _proofs(bundle))
     cells = (caution for summary in summaries for caution in _of_cell(bundle, summary))
     merged: dict[tuple[Kind, str], list[Caution]] = {}
     for caution in itertools.chain(run, cells):
         merged.setdefault((caution.kind, caution.text), []).append(caution)
-    return tuple(replace(own[0], about=_names([caution.about for caution in own])) for own in merged.values())
+    return tuple(replace(group[0], about=_names([caution.about for caution in group])) for group in merged.values())
 
 
 def _names(about: Sequence[str]) -> str:
@@ -126,12 +126,12 @@ def _of_run(bundle: Bundle) -> Iterator[Caution]:
 
 
 def _proofs(bundle: Bundle) -> Iterator[Caution]:
-    """A knob that was requested needs a proof that holds in each counted repetition."""
-    found: dict[tuple[str, str], list[bool | None]] = {}
+    """Yield a warning for each requested knob without a proof that holds in every counted repetition."""
+    by_knob: dict[tuple[str, str], list[bool | None]] = {}
     for _, service, knob, holds in integrity.proofs(bundle):
-        found.setdefault((knob, service), []).append(holds)
+        by_knob.setdefault((knob, service), []).append(holds)
     lacking: dict[tuple[Kind, str, int, int], list[str]] = {}
-    for (knob, service), held in found.items():
+    for (knob, service), held in by_knob.items():
         for kind, count in ((Kind.PROOF, held.count(None)), (Kind.BROKEN, held.count(False))):
             if count:
                 lacking.setdefault((kind, knob, count, len(held)), []).append(service)
@@ -161,7 +161,7 @@ def _losses(summary: CellSummary) -> Iterator[Caution]:
 
 
 def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
-    """Whether repetitions agree, and do not drift.
+    """Warn where repetitions disagree or drift.
 
     Spread: standard deviation over mean above 10 %, as pyperf warns. Trend: Kendall's tau over the order of running
     (Mann 1945) at 1 %, and Theil's slope (1950) from first to last above 5 %.
@@ -186,7 +186,7 @@ def _stability(bundle: Bundle, summary: CellSummary) -> Iterator[Caution]:
 
 
 def _ramp(summary: CellSummary) -> Iterator[Caution]:
-    """Whether the round trip climbs or falls in most repetitions the same way (sign test, 1 %), by more than 5 %."""
+    """Warn where the round trip climbs, or falls, by more than 5 % in most repetitions (sign test, 1 %)."""
     ramps = summary.ramps
     if not len(ramps) or abs(float(np.median(ramps))) <= TREND:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of numbers; a docstring says of each its shape."""
+"""Arrays of numbers; docstrings give their shapes."""
 
 import numpy as np
 import numpy.typing as npt

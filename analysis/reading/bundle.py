@@ -47,7 +47,7 @@ ROW_BYTES, TABLE_BYTES = 400, 16 << 20
 
 
 class BundleError(Exception):
-    """A bundle that cannot be read: one line that says where, what, and the remedy."""
+    """A bundle cannot be read; the message is one line: where, what, and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What tells this cell from the others: `scenario 1, 20 ms, QoS 0, fifo`."""
+        """The conditions that distinguish this cell: `scenario 1, 20 ms, QoS 0, fifo`."""
         return ", ".join([f"scenario {self.scenario}", *self.texts, *([self.arm] if self.arm else [])])
 
     @property
@@ -86,27 +86,27 @@ class Cell:
 
     @property
     def texts(self) -> list[str]:
-        """Where it is on each axis, in as few words as can be."""
+        """Its value on each axis, in as few words as possible: `20 ms`."""
         return [axis.text(value) for axis, value in zip(self.family.axes, self.values, strict=True)]
 
     @property
     def titles(self) -> list[str]:
-        """Where it is on each axis, as a title says it."""
+        """Its value on each axis, worded for a title."""
         return [axis.title(value) for axis, value in zip(self.family.axes, self.values, strict=True)]
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """Where it is on each axis, in columns under the axes' headings."""
+        """Its value on each axis, worded for columns under the axes' headings."""
         return tuple(axis.entry(value) for axis, value in zip(self.family.axes, self.values, strict=True))
 
     def on(self, column: str) -> Value:
-        """Its value of one of the columns of `key`; raises KeyError where the family has none of that name."""
+        """Return its value in a column of `key`; raise KeyError where the family has no such column."""
         return dict(zip(self.family.key, self.key, strict=True))[column]
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A knob as the kernel told it while a repetition ran."""
+    """A knob as read back from the kernel while a repetition ran."""
 
     service: str
     knob: str
@@ -117,7 +117,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Fault:
-    """What broke in a repetition, ns of the client's clock: brought about, read back as in force, put back."""
+    """What broke in a repetition; when it was injected, read back as in force, and ended: ns of the client's clock."""
 
     kind: str
     injected_ns: int
@@ -128,7 +128,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Repetition:
-    """One pass over a cell, as `bundle.json` tells it."""
+    """One pass over a cell, as `bundle.json` has it."""
 
     cell: int
     repetition: int
@@ -144,7 +144,7 @@ class Repetition:
 
     @property
     def label(self) -> str:
-        """How findings and warnings name it."""
+        """Its name in findings and warnings."""
         return f"cell {self.cell}, repetition {self.repetition}"
 
 
@@ -182,12 +182,12 @@ class Bundle:
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """What its cells are swept over."""
+        """The axes that its cells are swept over."""
         return self.family.axes
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """What its samples have, the round trip first."""
+        """The metrics of its samples, the round trip first."""
         return self.family.metrics
 
     @property
@@ -197,13 +197,13 @@ class Bundle:
 
     @property
     def repetitions_due(self) -> int:
-        """How many repetitions of each cell a complete run has: as planned, or up to the look that ended it."""
+        """The number of repetitions of each cell in a complete run: as planned, or up to the look that ended it."""
         looks = self.document.get("looks") or []
         return int(looks[-1]["repetitions"] if looks and looks[-1]["stop"] else self.plan["repetitions"])
 
     @property
     def due(self) -> list[tuple[int, int]]:
-        """What a complete run has of `order`."""
+        """The part of `order` that a complete run has."""
         return [(cell, repetition) for cell, repetition in self.order if repetition <= self.repetitions_due]
 
     @cached_property
@@ -212,12 +212,12 @@ class Bundle:
         return rows.read(self.samples, self.family, {cell.index: cell.key for cell in self.cells})
 
     def counted(self, cell: Cell) -> pl.DataFrame:
-        """Rows of the cell's counted repetitions, as `Rows` has them: without warm-up, with duplicate answers."""
+        """Return the rows of the cell's counted repetitions, as in `Rows`: without warm-up, with duplicate answers."""
         return self.rows.of(cell.index, {r.repetition for r in self.repetitions if r.counted and r.cell == cell.index})
 
 
 def read(folder: Path) -> Bundle:
-    """The bundle in `folder`; raises `BundleError` when it is not one or is damaged."""
+    """Return the bundle in `folder`; raise `BundleError` where there is none or it is damaged."""
     try:
         document = reading.document(folder)
         checked = reading.checked(folder / "bundle.json", document)
@@ -240,9 +240,9 @@ def read(folder: Path) -> Bundle:
 
 
 def tables(folder: Path, name: str, most: int = bounds.SAMPLES) -> list[Path]:
-    """The files of one table (`samples`, `resources`, `path`): one, or a part a repetition where the run did not end.
+    """Return the files of a table (`samples`, `resources`, `path`): one, or one a repetition if the run did not end.
 
-    Raises `BundleError` where they have more rows, or more bytes once unpacked, than a run can have left.
+    Raise `BundleError` where they have more rows, or more bytes once unpacked, than a run can have left.
     """
     whole = folder / f"{name}.parquet"
     files = [whole] if whole.exists() else sorted((folder / PARTS).glob(f"{name}-*.parquet"))
@@ -262,7 +262,7 @@ def tables(folder: Path, name: str, most: int = bounds.SAMPLES) -> list[Path]:
 
 
 def _most_rows(checked: schema.bundle.Bundle) -> int:
-    """Every cycle of every repetition, answered four times, and one repetition that bundle.json does not list yet."""
+    """Return the row limit: four rows a cycle, and one repetition more than bundle.json lists."""
     plan = checked.plan
     messages = max((cell.messages or plan.messages for cell in plan.cells), default=0)
     repetitions = 1 + max(len(plan.order), len(checked.repetitions))
@@ -283,14 +283,14 @@ def _metric(entry: schema.bundle.Metric) -> Metric:
 
 
 def _kinds(family: Family, cells: Sequence[Cell]) -> dict[str, pl.DataType]:
-    """The columns that samples of the family have, and their types: an axis has whole numbers, or names."""
+    """Return the columns of the family's samples with their types; an axis has whole numbers, or names."""
     named = {axis.name for at, axis in enumerate(family.axes) if any(isinstance(c.values[at], str) for c in cells)}
     axes = {axis.name: pl.String() if axis.name in named else pl.Int64() for axis in family.axes}
     return {**COMMON_COLUMNS, **axes, **{metric.column: pl.Int64() for metric in family.metrics}}
 
 
 def _scan_samples(folder: Path, kinds: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """The samples, unread; none at all where a run ended before its first repetition."""
+    """Return the samples as a lazy frame, empty where a run ended before its first repetition."""
     path, files = folder / "samples.parquet", tables(folder, "samples")
     if not files:
         return pl.LazyFrame(schema=dict(kinds))
@@ -339,7 +339,7 @@ def _repetition(entry: schema.bundle.Repetition) -> Repetition:
 
 
 def _fault(entry: schema.bundle.Fault) -> Fault | None:
-    """A fault with its proof; without one it is none."""
+    """Return a fault with its proof; None without one."""
     proved = entry.evidence and all(each.holds for each in entry.evidence) and entry.error is None
     if not proved or entry.injected_ns is None or entry.in_force_ns is None:
         return None
@@ -348,7 +348,7 @@ def _fault(entry: schema.bundle.Fault) -> Fault | None:
 
 
 def _noise(entry: schema.bundle.Noise) -> dict[str, float]:
-    """What disturbed the repetition: steal and foreign CPU in %, the sender's lateness (99th percentile) in µs."""
+    """Return what disturbed a repetition: steal and foreign CPU in %, the sender's lateness (99th percentile) in µs."""
     values = {
         "steal_percent": entry.steal_percent,
         "foreign_cpu_percent": entry.foreign_cpu_percent,
@@ -363,7 +363,7 @@ def _proof(entry: schema.bundle.Proof) -> Proof:
 
 
 def folded(text: str) -> str:
-    """Free text on one line, and nothing in it but what prints."""
+    """Return free text on one line, with printable characters only."""
     return printable(" ".join(text.split()))
 
 
@@ -372,24 +372,26 @@ def _folded(text: Any) -> str | None:
 
 
 def _typed(path: Path, samples: pl.LazyFrame, kinds: Mapping[str, pl.DataType]) -> pl.LazyFrame:
-    """The samples' columns in the documented types; other writers' dictionaries and narrower integers are welcome."""
-    found = samples.collect_schema()
+    """Return the samples cast to the documented types; dictionaries and narrower integers are accepted."""
+    column_types = samples.collect_schema()
     for name, kind in kinds.items():
-        if name not in found:
+        if name not in column_types:
             raise BundleError(f"{path}: column {name} is missing; see docs/bundle.md for the format")
-        if not _same_kind(found[name], kind):
-            raise BundleError(f"{path}: column {name} is {found[name]}, not {kind}; see docs/bundle.md for the format")
+        if not _same_kind(column_types[name], kind):
+            raise BundleError(
+                f"{path}: column {name} is {column_types[name]}, not {kind}; see docs/bundle.md for the format"
+            )
     return samples.select(pl.col(name).cast(kind) for name, kind in kinds.items())
 
 
-def _same_kind(found: pl.DataType, wanted: pl.DataType) -> bool:
+def _same_kind(actual: pl.DataType, wanted: pl.DataType) -> bool:
     if wanted == pl.String():
-        return found in {pl.String, pl.Categorical, pl.Enum, pl.Null}
+        return actual in {pl.String, pl.Categorical, pl.Enum, pl.Null}
     if wanted.is_integer():
-        return found.is_integer() or found == pl.Null
-    return found == wanted
+        return actual.is_integer() or actual == pl.Null
+    return actual == wanted
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in a line that can be printed."""
+    """Return the first line of an error's message, printable."""
     return printable((str(error) or type(error).__name__).splitlines()[0])

@@ -15,18 +15,18 @@ LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 
 
 def write(folder: Path, name: str, files: Sequence[str]) -> None:
-    """Writes the checksums of `files`, relative to `folder`, into its file `name`."""
+    """Write the checksums of `files`, relative to `folder`, into its file `name`."""
     lines = [f"{checksum(folder / file)}  {file}\n" for file in files]
     write_text(folder / name, "".join(lines))
 
 
 def listed(path: Path) -> list[str]:
-    """The files that the checksum file names."""
+    """Return the files that the checksum file lists."""
     return [match[2] for line in _lines(path) if (match := LINE.fullmatch(line))]
 
 
 def findings(path: Path) -> Iterator[str]:
-    """One line for each file of the checksum file that is missing or changed, and each line that is none."""
+    """Yield a finding for each listed file that is missing or changed, and for each line that is no checksum."""
     for line in _lines(path):
         match = LINE.fullmatch(line)
         if not match or PurePosixPath(match[2]).is_absolute() or ".." in PurePosixPath(match[2]).parts:
@@ -38,7 +38,7 @@ def findings(path: Path) -> Iterator[str]:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 in hexadecimal."""
+    """Return a file's SHA-256 in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -13,12 +13,12 @@ INTERVAL, QOS = AXES = ("interval_ms", "qos")
 
 
 def is_family(family: Family) -> bool:
-    """Whether it is the control loop's, with all that is taken for granted of it."""
+    """Return whether it is the control loop's family, with its axes and metrics."""
     return (
         family.name == NAME and set(METRICS) <= set(family.by_name) and set(AXES) <= {axis.name for axis in family.axes}
     )
 
 
 def place(cell: Cell) -> tuple[Value, Value]:
-    """Interval in ms and QoS of a cell of the family."""
+    """Return interval in ms and QoS of a cell of the family."""
     return cell.on(INTERVAL), cell.on(QOS)

@@ -18,9 +18,9 @@ UNDERSTOOD = "a cycle "
 
 @dataclass(frozen=True)
 class Axis:
-    """What cells are swept over: `words` and `short` say a value, which stands where they have `{}`.
+    """What cells are swept over; `words` and `short` are templates, with `{}` for the value.
 
-    How an axis or a metric is said does not tell it from another bundle's.
+    Wording does not distinguish an axis or a metric from another bundle's.
     """
 
     name: str
@@ -28,29 +28,29 @@ class Axis:
     short: str = field(compare=False)
 
     def title(self, value: Value) -> str:
-        """As a title says it: `a cycle every 20 ms`."""
+        """Return the value for a title: `a cycle every 20 ms`."""
         return self.words.replace("{}", str(value))
 
     def phrase(self, value: Value) -> str:
-        """As a label says it: `every 20 ms`."""
+        """Return the value for a label: `every 20 ms`."""
         return self.title(value).removeprefix(UNDERSTOOD)
 
     def text(self, value: Value) -> str:
-        """In as few words as can be: `20 ms`."""
+        """Return the value in as few words as possible: `20 ms`."""
         return self.short.replace("{}", str(value))
 
     @cached_property
     def heading(self) -> str:
-        """Over a column of values: what `short` says before one, else the axis' name less the unit behind it."""
+        """The heading of a column of values: what precedes them in `short`, else the axis' name without its unit."""
         before, _, after = self.short.partition("{}")
         return before.strip() or self.name.removesuffix(f"_{after.strip()}").replace("_", " ")
 
     def entry(self, value: Value) -> str:
-        """In a column under `heading`: `20 ms`."""
+        """Return the value for a column under `heading`: `20 ms`."""
         return f"{value}{self.short.partition('{}')[2]}"
 
     def slug(self, value: Value) -> str:
-        """In the name of a file: `20ms`."""
+        """Return the value for a file's name: `20ms`."""
         before, _, after = (re.sub("[^a-z0-9]", "", part) for part in self.short.lower().partition("{}"))
         return f"{before}{value}{after}"
 
@@ -70,12 +70,12 @@ class Metric:
 
     @property
     def formula(self) -> str:
-        """Its name, and what it is the difference of."""
+        """Its name, and the metrics that it is the difference of."""
         return f"{self.name} = {' − '.join(self.difference)}" if self.difference else self.name
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Its name and meaning, for a title."""
         return f"{self.formula}: {self.words}"
 
 
@@ -94,7 +94,7 @@ class Family:
 
     @property
     def intended(self) -> str:
-        """The name of what is derived from it: from the time the request was due until the answer.
+        """The name of the latency from when the request was due until its answer, derived from the round trip.
 
         A sender that falls behind cannot hide it (coordinated omission: Tene 2013, "How not to measure latency").
         """
@@ -102,33 +102,33 @@ class Family:
 
     @property
     def remainder(self) -> str:
-        """The name of what is left of the round trip: of the last metric that is a difference, if there is one."""
+        """The name of what remains of the round trip: the last metric that is a difference, else the round trip."""
         return next((metric.name for metric in reversed(self.metrics) if metric.difference), self.round_trip)
 
     @property
     def latencies(self) -> tuple[str, ...]:
-        """The names of all metrics, and of the one that is derived from the first."""
+        """The names of all metrics, and of `intended`."""
         return (*self.by_name, self.intended)
 
     @cached_property
     def by_name(self) -> Mapping[str, Metric]:
-        """Every metric of the samples."""
+        """Every metric of the samples, by its name."""
         return {metric.name: metric for metric in self.metrics}
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The columns that tell cells apart, in samples and in selections."""
+        """The columns that distinguish cells, in samples and in selections."""
         return ("scenario", "arm", *(axis.name for axis in self.axes))
 
     def unlike(self, other: "Family") -> str | None:
-        """Why results of the two are about different things; None where they are not. Words do not matter."""
-        for what, own, its in (
+        """Return how two families differ in name, axes or metrics, whatever their wording; None where they do not."""
+        for what, ours, theirs in (
             ("families", [self.name], [other.name]),
             ("axes", *([axis.name for axis in family.axes] for family in (self, other))),
             ("metrics", *([_meaning(metric) for metric in family.metrics] for family in (self, other))),
         ):
-            if own != its:
-                return f"different {what}: {', '.join(own) or 'none'} → {', '.join(its) or 'none'}"
+            if ours != theirs:
+                return f"different {what}: {', '.join(ours) or 'none'} → {', '.join(theirs) or 'none'}"
         return None
 
 

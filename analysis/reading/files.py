@@ -10,7 +10,7 @@ from schema import reading
 
 
 def require_plain(folder: Path) -> None:
-    """Raises `BundleError` where `folder` holds anything but files and folders."""
+    """Raise `BundleError` where `folder` holds anything but files and folders."""
     try:
         reading.require_plain(folder)
     except reading.UnreadableError as error:
@@ -18,7 +18,7 @@ def require_plain(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """`text` in place of what `path` was; a link there is replaced, not followed. Raises OSError that names `path`."""
+    """Write `text` to `path`; a link there is replaced, not followed. Raise OSError with the name of `path`."""
     scratch = path.with_name(f".{path.name}.part")
     for place in (path, scratch):
         if place.is_dir() and not place.is_symlink():
@@ -35,7 +35,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def fresh_folder(path: Path) -> Path:
-    """An empty folder beside `path`, to be put in its place by `replace_folder`."""
+    """Return a new empty folder beside `path`, for `replace_folder` to put in its place."""
     scratch = path.with_name(f".{path.name}.part")
     _remove(scratch)
     scratch.mkdir()
@@ -43,7 +43,7 @@ def fresh_folder(path: Path) -> Path:
 
 
 def replace_folder(scratch: Path, path: Path) -> None:
-    """Puts `scratch` where `path` was."""
+    """Replace the folder `path` by `scratch`."""
     _remove(path)
     scratch.replace(path)
 

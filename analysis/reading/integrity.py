@@ -18,20 +18,20 @@ COUNTED = ("offered", "ok", "late", "lost", "duplicate")
 
 
 def check(bundle: Bundle) -> None:
-    """Raises `BundleError` with the first finding, and how many there are."""
+    """Raise `BundleError` with the first finding and the number of others; do nothing where there are none."""
     try:
-        found = list(findings(bundle))
+        all_findings = list(findings(bundle))
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
         path = bundle.folder / "samples.parquet"
         raise BundleError(f"{path}: cut or damaged ({reason}); take an undamaged copy") from error
-    if found:
-        more = f" (and {len(found) - 1} more findings)" if len(found) > 1 else ""
-        raise BundleError(f"{bundle.folder}: damaged: {found[0]}{more}; take an undamaged copy of the bundle")
+    if all_findings:
+        more = f" (and {len(all_findings) - 1} more findings)" if len(all_findings) > 1 else ""
+        raise BundleError(f"{bundle.folder}: damaged: {all_findings[0]}{more}; take an undamaged copy of the bundle")
 
 
 def findings(bundle: Bundle) -> Iterator[str]:
-    """One line for each thing that does not hold, with the first place where it does not."""
+    """Yield a line for each condition that does not hold, with the first place where it does not."""
     yield from _plan(bundle)
     yield from _rows(bundle)
     yield from _repetitions(bundle)
@@ -52,7 +52,7 @@ def _plan(bundle: Bundle) -> Iterator[str]:
 
 
 def _rows(bundle: Bundle) -> Iterator[str]:
-    """What must hold in every row."""
+    """Check the conditions that must hold in every row."""
     if bundle.rows.frame["holds"].all():
         return
     broken, places = conditions(bundle.metrics), (*bundle.family.key, "repetition", "sequence")
@@ -64,60 +64,60 @@ def _rows(bundle: Bundle) -> Iterator[str]:
 
 
 def _repetitions(bundle: Bundle) -> Iterator[str]:
-    """Each repetition of bundle.json against its rows, and no rows of a repetition that bundle.json does not know."""
-    own = _counts(bundle.rows)
+    """Check each repetition of bundle.json against its rows, and that no rows belong to any other repetition."""
+    by_repetition = _counts(bundle.rows)
     for repetition in bundle.repetitions:
-        found = own.pop((repetition.cell, repetition.repetition), dict.fromkeys((*COUNTED, "cycles"), 0))
-        yield from _repetition(repetition, found)
-    if own and bundle.status == "complete":
-        cell, number = min(own)
+        row_counts = by_repetition.pop((repetition.cell, repetition.repetition), dict.fromkeys((*COUNTED, "cycles"), 0))
+        yield from _repetition(repetition, row_counts)
+    if by_repetition and bundle.status == "complete":
+        cell, number = min(by_repetition)
         named = "a cell that the plan does not have" if cell == NOWHERE else f"cell {cell}"
         yield f"samples.parquet: rows of {named}, repetition {number}, which bundle.json does not list"
 
 
-def _repetition(repetition: Repetition, found: dict[str, int]) -> Iterator[str]:
+def _repetition(repetition: Repetition, row_counts: dict[str, int]) -> Iterator[str]:
     counts = repetition.counts
     if counts["offered"] != counts["ok"] + counts["late"] + counts["lost"]:
         yield f"bundle.json: {repetition.label}: offered {counts['offered']} is not ok + late + lost"
-    if found["cycles"] != found["offered"]:
+    if row_counts["cycles"] != row_counts["offered"]:
         yield (
-            f"samples.parquet: {repetition.label}: {found['offered']} rows for {found['cycles']} cycles "
+            f"samples.parquet: {repetition.label}: {row_counts['offered']} rows for {row_counts['cycles']} cycles "
             "(each has exactly one row that is not duplicate)"
         )
     for name in COUNTED:
-        if counts[name] != found[name]:
-            yield f"{repetition.label}: bundle.json counts {counts[name]} {name}, samples.parquet {found[name]}"
+        if counts[name] != row_counts[name]:
+            yield f"{repetition.label}: bundle.json counts {counts[name]} {name}, samples.parquet {row_counts[name]}"
 
 
 def _counts(rows: Rows) -> dict[tuple[int, int], dict[str, int]]:
-    """By cell and repetition: rows by status, without warm-up, and cycles."""
+    """Return, by cell and repetition, the number of rows by status, without warm-up, and of cycles."""
     status, sequence = rows.frame["status"], rows.frame["sequence"].to_numpy()
     slices = {name: _sums((status == name).fill_null(value=False).to_numpy(), rows.starts) for name in STATUSES}
     higher, lower = (_sums(_against_former(sequence, rows.starts, how), rows.starts) for how in (np.greater, np.less))
     parts: dict[tuple[int, int], list[int]] = {}
     for at in np.flatnonzero(~rows.warmup).tolist():
         parts.setdefault((int(rows.cell[at]), int(rows.repetition[at])), []).append(at)
-    found = {}
-    for key, own in parts.items():
-        counts = {name: int(slices[name][own].sum()) for name in STATUSES}
-        if len(own) == 1 and not lower[own[0]]:
-            cycles = 1 + int(higher[own[0]])
+    by_repetition = {}
+    for key, places in parts.items():
+        counts = {name: int(slices[name][places].sum()) for name in STATUSES}
+        if len(places) == 1 and not lower[places[0]]:
+            cycles = 1 + int(higher[places[0]])
         else:
-            cycles = len(np.unique(np.concatenate([sequence[rows.starts[at] : rows.ends[at]] for at in own])))
-        found[key] = counts | {"offered": sum(counts.values()) - counts["duplicate"], "cycles": cycles}
-    return found
+            cycles = len(np.unique(np.concatenate([sequence[rows.starts[at] : rows.ends[at]] for at in places])))
+        by_repetition[key] = counts | {"offered": sum(counts.values()) - counts["duplicate"], "cycles": cycles}
+    return by_repetition
 
 
 def _against_former(values: Integers, starts: Integers, how: np.ufunc) -> npt.NDArray[np.bool_]:
-    """Of each value, whether it is so against the one before it in its slice; of a slice's first, not."""
-    found = np.zeros(len(values), dtype=np.bool_)
-    found[1:] = how(values[1:], values[:-1])
-    found[starts] = False
-    return found
+    """Return (N,): `how` of each value and the one before it in its slice; false for a slice's first."""
+    flags = np.zeros(len(values), dtype=np.bool_)
+    flags[1:] = how(values[1:], values[:-1])
+    flags[starts] = False
+    return flags
 
 
 def _sums(flags: npt.NDArray[np.bool_], starts: Integers) -> Integers:
-    """How many are set in each slice."""
+    """Return (K,): how many flags are set in each slice."""
     return np.add.reduceat(flags, starts, dtype=np.int64) if len(starts) else np.zeros(0, dtype=np.int64)
 
 
@@ -126,11 +126,11 @@ def _place(row: dict[str, object]) -> str:
 
 
 def proofs(bundle: Bundle) -> Iterator[tuple[Repetition, str, str, bool | None]]:
-    """(repetition, service, knob, held) for each knob of each counted repetition; held is none without a proof."""
+    """Yield (repetition, service, knob, holds) for each knob of each counted repetition; None without a proof."""
     cells = {cell.index: cell for cell in bundle.cells}
     for repetition in bundle.repetitions:
         if repetition.counted and repetition.cell in cells:
-            found = {(proof.service, proof.knob): proof.holds for proof in repetition.proofs}
+            by_knob = {(proof.service, proof.knob): proof.holds for proof in repetition.proofs}
             for service, knobs in cells[repetition.cell].knobs.items():
                 for knob in knobs:
-                    yield repetition, service, knob, found.get((service, knob))
+                    yield repetition, service, knob, by_knob.get((service, knob))

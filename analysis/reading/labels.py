@@ -15,7 +15,7 @@ NOTHING_SET, UNPROTECTED = "no priority", "no protection"
 
 
 def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
-    """By cell index, what tells each cell from the others of the bundle, and the contention that it is under."""
+    """Return, by cell index, what distinguishes each cell from the bundle's others, and its contention."""
     scenarios, axes = len({cell.scenario for cell in cells}) > 1, varying(cells)
     names = {
         cell.index: ", ".join(
@@ -33,41 +33,41 @@ def of_cells(cells: Sequence[Cell]) -> dict[int, str]:
 
 
 def of_arm(cell: Cell) -> str:
-    """The conditions of one cell: contention, what broke, then what was set."""
+    """Return the conditions of one cell: contention, fault, then what was set."""
     kind = (cell.contention or "").partition(":")[0]
     setting = _setting(cell)
-    told = (CONTENTIONS.get(kind, kind), cell.fault or "", setting if setting != cell.fault else "")
-    return ", ".join(words for words in told if words) or "undisturbed"
+    parts = (CONTENTIONS.get(kind, kind), cell.fault or "", setting if setting != cell.fault else "")
+    return ", ".join(words for words in parts if words) or "undisturbed"
 
 
 def varying(cells: Sequence[Cell]) -> list[Axis]:
-    """The axes on which the cells, all of one family, are not in the same place."""
+    """Return the axes on which the cells, all of one family, have different values."""
     axes = cells[0].family.axes if cells else ()
     return [axis for at, axis in enumerate(axes) if len({cell.values[at] for cell in cells}) > 1]
 
 
 def phrases(cell: Cell, axes: Iterable[Axis]) -> list[str]:
-    """Where the cell is on each of these axes: `every 20 ms`."""
+    """Return the cell's value on each of these axes: `every 20 ms`."""
     return [axis.phrase(cell.on(axis.name)) for axis in axes]
 
 
 def _setting(cell: Cell) -> str:
-    """The knobs where they tell more than the arm's name, else that name."""
+    """Return the knobs that are set, in words; without any, the arm's name."""
     by_knob: dict[str, list[str]] = {}
     for service, knobs in cell.knobs.items():
         for kind, value in knobs.items():
             if kind not in {"tcp", "security"}:
                 by_knob.setdefault(value, []).append(service)
-    told = [f"{_knob(value)} on {_services(services)}" for value, services in by_knob.items()]
+    parts = [f"{_knob(value)} on {_services(services)}" for value, services in by_knob.items()]
     if security := _security(cell):
-        told.append(SECURITY.get(security, security))
-    if told:
-        return " and ".join(told)
+        parts.append(SECURITY.get(security, security))
+    if parts:
+        return " and ".join(parts)
     return NOTHING_SET if cell.arm == "none" else cell.arm
 
 
 def _security(cell: Cell) -> str | None:
-    """What all connections are protected by: one value for every service."""
+    """Return what protects the connections, the same for every service; None where nothing does."""
     return next((knobs["security"] for knobs in cell.knobs.values() if "security" in knobs), None)
 
 

@@ -30,7 +30,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class Rows:
-    """Every row, in slices of one cell, one repetition, warm-up or not.
+    """Every row, in slices that each belong to one cell and repetition, and are all warm-up or not at all.
 
     `frame` has `repetition`, `sequence`, the column of each metric, `intended_ns`, `received_ns`, `late_us` (how long
     after its time the request left), `status`, and `holds`: whether the row keeps every condition. `starts`, `cell`,
@@ -49,21 +49,21 @@ class Rows:
         return np.append(self.starts[1:], self.frame.height)
 
     def of(self, cell: int, repetitions: Collection[int]) -> pl.DataFrame:
-        """The rows of some repetitions of a cell, without warm-up, in the order of the file; a view, not a copy."""
-        own = self._slices.get(cell, ())
-        parts = [self.frame[self.starts[at] : self.ends[at]] for at in own if self.repetition[at] in repetitions]
+        """Return rows of these repetitions of a cell, without warm-up, in the file's order; a view, not a copy."""
+        places = self._slices.get(cell, ())
+        parts = [self.frame[self.starts[at] : self.ends[at]] for at in places if self.repetition[at] in repetitions]
         return pl.concat(parts, rechunk=False) if parts else self.frame.clear()
 
     @cached_property
     def _slices(self) -> Mapping[int, Sequence[int]]:
-        found: dict[int, list[int]] = {}
+        by_cell: dict[int, list[int]] = {}
         for at in np.flatnonzero(~self.warmup):
-            found.setdefault(int(self.cell[at]), []).append(int(at))
-        return found
+            by_cell.setdefault(int(self.cell[at]), []).append(int(at))
+        return by_cell
 
 
 def conditions(metrics: Sequence[Metric]) -> Mapping[str, pl.Expr]:
-    """What must not be in any row: each name with the expression that finds it."""
+    """Return what must not be in any row: by name, the expression that is true where it is."""
     status, answered = pl.col("status"), pl.col("status").is_in(["ok", "late", "duplicate"])
     columns = {metric.name: pl.col(metric.column) for metric in metrics}
     first, round_trip = next(iter(columns.items()))
@@ -80,12 +80,14 @@ def conditions(metrics: Sequence[Metric]) -> Mapping[str, pl.Expr]:
         f"{first} is not received − sent": (1000 * round_trip - elapsed_ns).abs() > 1000,
         f"an answer without {first}": answered & round_trip.is_null(),
         "a lost cycle with an answer": (status == "lost") & (round_trip.is_not_null() | unexplained),
-        "a negative latency": pl.any_horizontal(own < 0 for name, own in columns.items() if name not in differences),
+        "a negative latency": pl.any_horizontal(
+            latency < 0 for name, latency in columns.items() if name not in differences
+        ),
     }
 
 
 def read(samples: pl.LazyFrame, family: Family, cells: Mapping[int, tuple[Value, ...]]) -> Rows:
-    """All rows of `samples`, columns typed as documented; `cells` gives each cell's values of the family's `key`."""
+    """Return all rows of `samples`, typed as documented; `cells` has each cell's values of the family's `key`."""
     keyed = _with_cell(samples, family.key, cells).with_columns(pl.col("status").cast(pl.Enum(STATUSES), strict=False))
     try:
         frame = _read(keyed, family.metrics, pl.Int32())
@@ -105,7 +107,7 @@ def read(samples: pl.LazyFrame, family: Family, cells: Mapping[int, tuple[Value,
 
 
 def _read(keyed: pl.LazyFrame, metrics: Sequence[Metric], kind: pl.DataType) -> pl.DataFrame:
-    """The columns of `Rows.frame`, `cell` and `warmup`; raises where a number does not fit `kind`."""
+    """Return the columns of `Rows.frame`, `cell` and `warmup`; raise where a number does not fit `kind`."""
     late_us = (pl.col("sent_ns") - pl.col("intended_ns")) // 1000
     return keyed.select(
         pl.col("cell").fill_null(NOWHERE),
@@ -120,8 +122,8 @@ def _read(keyed: pl.LazyFrame, metrics: Sequence[Metric], kind: pl.DataType) -> 
 
 
 def _with_cell(samples: pl.LazyFrame, names: Sequence[str], cells: Mapping[int, tuple[Value, ...]]) -> pl.LazyFrame:
-    """With `cell`, null where the plan has none; joined only by what differs, for a join of text is slow."""
-    columns = {key: [own[at] for own in cells.values()] for at, key in enumerate(names)}
+    """Add `cell`, null where the plan has none; joins only by columns that differ, since joins of text are slow."""
+    columns = {key: [cell_values[at] for cell_values in cells.values()] for at, key in enumerate(names)}
     distinct = [key for key, values in columns.items() if len(set(values)) > 1]
     if not cells:
         return samples.with_columns(cell=pl.lit(None, pl.Int32))
@@ -139,7 +141,7 @@ def _with_cell(samples: pl.LazyFrame, names: Sequence[str], cells: Mapping[int, 
 
 
 def _starts(frame: pl.DataFrame) -> Integers:
-    """Where cell, repetition or warm-up differ from the row before."""
+    """Return (K,): the rows in which cell, repetition or warm-up differ from the row before."""
     changed = frame.select(
         pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift()) for name in ("cell", "repetition", "warmup"))
     ).to_series()

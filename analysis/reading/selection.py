@@ -11,7 +11,7 @@ from analysis.reading.family import Family
 
 @dataclass(frozen=True)
 class Selection:
-    """A bundle and the cells of it that were asked for; `text` is how the user named them."""
+    """A bundle and the cells selected from it; `text` is the selection as the user wrote it."""
 
     text: str
     bundle: Bundle
@@ -19,7 +19,7 @@ class Selection:
 
 
 def select(text: str, open_bundle: Callable[[Path], Bundle]) -> Selection:
-    """The selection that `text` names; raises `BundleError` where it names nothing."""
+    """Return the selection that `text` names; raise `BundleError` where it names nothing."""
     path, _, part = text.partition("#")
     bundle = open_bundle(Path(path))
     wanted = _conditions(text, part, bundle.family)
@@ -30,7 +30,7 @@ def select(text: str, open_bundle: Callable[[Path], Bundle]) -> Selection:
 
 
 def pair(a: Selection, b: Selection) -> list[tuple[Cell, Cell]]:
-    """Cells of A and B that belong together, in A's order; raises `BundleError` where that is not clear.
+    """Return cells of A and B that belong together, in A's order; raise `BundleError` where that is ambiguous.
 
     One cell on each side is a pair as it is. Otherwise cells pair by their values on the axes, and where a side has
     several of those, by scenario and arm as well. Both sides are of one family (`comparability.require_alike`).

@@ -34,30 +34,30 @@ DOTS: dict[str, dict[str, Any]] = {
 }
 
 
-def save(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer, folder: Path) -> None:
-    """Draws `forest` where arms were compared, and `repetitions` where any ran, in every format into `folder`."""
+def save(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer, folder: Path) -> None:
+    """Draw `forest` where arms were compared, and `repetitions` where any ran, in every format into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
-        for name, figure in _figures(bundle, summaries, found):
+        for name, figure in _figures(bundle, summaries, answer):
             for suffix, metadata in FORMATS.items():
                 figure.savefig(folder / f"{name}.{suffix}", dpi=200, metadata=metadata)
 
 
-def _figures(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> Iterator[tuple[str, Figure]]:
+def _figures(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) -> Iterator[tuple[str, Figure]]:
     lines = [" · ".join(conditions.of_cells(bundle.cells)), " · ".join(conditions.of_run(bundle))]
     footer = [part for line in (*lines, *conditions.notices(bundle)) for part in textwrap.wrap(line, FOOTER)]
-    panels = forest.panels(found)
-    first = [own for own in panels if own.headline] + [own for own in panels if not own.headline][:FIRST]
+    panels = forest.panels(answer)
+    first = [panel for panel in panels if panel.headline] + [panel for panel in panels if not panel.headline][:FIRST]
     if first:
-        yield "forest", forest_plot(first, found, footer)
-    ordered = repetitions.in_order(bundle, summaries, found.question.headlines[0])
+        yield "forest", forest_plot(first, answer, footer)
+    ordered = repetitions.in_order(bundle, summaries, answer.question.headlines[0])
     if ordered.rows:
         yield "repetitions", order_plot(ordered, footer)
 
 
-def forest_plot(panels: Sequence[Panel], found: Answer, footer: Sequence[str]) -> Figure:
-    """Panels above each other: an arm a row, its difference and interval, the zero line, the margin as a band."""
-    sentence = textwrap.wrap(found.sentence, 104)
+def forest_plot(panels: Sequence[Panel], answer: Answer, footer: Sequence[str]) -> Figure:
+    """Draw panels above each other: an arm a row, its difference and interval, the zero line, the margin as a band."""
+    sentence = textwrap.wrap(answer.sentence, 104)
     rows = [len(panel.rows) for panel in panels]
     heights = [0.2 * count + 0.15 for count in rows]
     above, below, between = 0.45 + 0.16 * len(sentence), 0.6 + 0.125 * len(footer), 0.62
@@ -105,23 +105,23 @@ def _forest(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title, fontsize=8, loc="left", x=-0.82, pad=3)
 
 
-def order_plot(found: InOrder, footer: Sequence[str]) -> Figure:
-    """A strip a cell: the value upwards, the order of running to the right; the line is the median."""
+def order_plot(ordered: InOrder, footer: Sequence[str]) -> Figure:
+    """Draw a strip a cell: the value upwards, the order of running to the right; the line is the median."""
     above, below, strip = 0.55, 0.75 + 0.125 * len(footer), 0.42
-    height = above + strip * len(found.rows) + below
+    height = above + strip * len(ordered.rows) + below
     figure = Figure(figsize=(WIDTH, height))
-    title = f"Every repetition in the order run: {found.name}, in ms"
+    title = f"Every repetition in the order run: {ordered.name}, in ms"
     figure.text(0.1 / WIDTH, 1 - 0.1 / height, title, fontsize=9, va="top")
-    low, high = (bound / 1000 for bound in found.reach_us)
+    low, high = (bound / 1000 for bound in ordered.reach_us)
     log = low > 0 and high / low > 5
-    for i, row in enumerate(found.rows):
+    for i, row in enumerate(ordered.rows):
         bottom = height - above - strip * (i + 1)
         axes = figure.add_axes((2.3 / WIDTH, bottom / height, 4.7 / WIDTH, 0.8 * strip / height))
         axes.set_yscale("log" if log else "linear")
         axes.set_ylim(
             (low / 1.3, high * 1.3) if log else (low - 0.2 * (high - low) - 1e-3, high + 0.2 * (high - low) + 1e-3)
         )
-        axes.set_xlim(-1, found.last + 1)
+        axes.set_xlim(-1, ordered.last + 1)
         values = [dot.value_us / 1000 for dot in row.dots if dot.state != "aside" and math.isfinite(dot.value_us)]
         if values:
             axes.axhline(float(np.median(values)), color="#bbbbbb", linewidth=0.7)
@@ -138,12 +138,12 @@ def order_plot(found: InOrder, footer: Sequence[str]) -> Figure:
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
     axes.set_xlabel("first to last repetition of the run", fontsize=7)
-    keys = [mpl.lines.Line2D([], [], linestyle="", **DOTS[state]) for state in DOTS if state in found.states]
-    names = [(STATES | {"lost": found.cut})[state] for state in DOTS if state in found.states]
+    keys = [mpl.lines.Line2D([], [], linestyle="", **DOTS[state]) for state in DOTS if state in ordered.states]
+    names = [(STATES | {"lost": ordered.cut})[state] for state in DOTS if state in ordered.states]
     figure.legend(
         keys, names, loc="upper left", bbox_to_anchor=(0, 1 - 0.26 / height), ncols=4, fontsize=7, borderpad=0.3
     )
-    left = [f"{found.left_out} more cells are not drawn"] if found.left_out else []
+    left = [f"{ordered.left_out} more cells are not drawn"] if ordered.left_out else []
     _foot(figure, (*footer, *left, "line: the median of the counted repetitions"))
     return figure
 

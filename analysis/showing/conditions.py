@@ -8,9 +8,9 @@ from analysis.statistics import sequential
 
 
 def of_cells(cells: Sequence[Cell]) -> list[str]:
-    """Board, contention, axes and knobs, and a broker that is not the usual; where the cells differ, every value.
+    """Return board, contention, axes, knobs, and any unusual broker or session; where cells differ, every value.
 
-    The first axis is what lines are drawn along, and labelled by.
+    The first axis is left out, since lines are drawn along it, or labelled by it.
     """
     boards = [cell.board for cell in cells if cell.board]
     words = [f"board {_each(boards)}"] if boards else []
@@ -27,7 +27,7 @@ def of_cells(cells: Sequence[Cell]) -> list[str]:
 
 
 def of_run(bundle: Bundle) -> list[str]:
-    """Placement, size and host of the run."""
+    """Return placement, size, host and date of the run."""
     host, plan = bundle.document["host"], bundle.plan
     words = [f"placement {bundle.document['placement']}", f"{bundle.repetitions_due} × {plan['messages']} cycles"]
     words += [f"kernel {host['kernel']}"] if host.get("kernel") else []
@@ -36,7 +36,7 @@ def of_run(bundle: Bundle) -> list[str]:
 
 
 def notices(bundle: Bundle) -> list[str]:
-    """What each figure must carry."""
+    """Return the notices that each figure must carry."""
     lines = [str(bundle.document["notice"])] if bundle.document["notice"] else []
     if bundle.status != "complete":
         lines.append(f"{bundle.status} run: {bundle.document.get('reason') or 'ended early'}")
@@ -51,6 +51,6 @@ def _each(values: Iterable[str]) -> str:
 
 
 def _knob(cell: Cell, kind: str) -> str:
-    """`broker fifo:90, control-loop fifo:80`, or `none`."""
+    """Return a knob's value by service: `broker fifo:90, control-loop fifo:80`, or `none`."""
     settings = {service: knobs[kind] for service, knobs in cell.knobs.items() if kind in knobs}
     return ", ".join(f"{service} {value}" for service, value in settings.items()) or "none"

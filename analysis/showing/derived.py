@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from analysis.judging import answer, assertions, checks, warnings
+from analysis.judging.answer import Answer
 from analysis.judging.grid import markdown
 from analysis.reading import checksums, files
 from analysis.reading.bundle import Bundle
@@ -33,50 +34,50 @@ FILES = ("summary.csv", "table.md", RECOVERY, *ASSERTIONS, REPORT)
 
 @dataclass(frozen=True)
 class Written:
-    """What was found on the way: the answer, and what the figures leave out, nothing where all are drawn."""
+    """The answer that was written, and what the figures leave out, empty where all are drawn."""
 
-    found: answer.Answer
+    answer: Answer
     left_out: str
 
 
 def write(bundle: Bundle, summaries: Sequence[CellSummary], target: Path) -> Written:
-    """summary.csv, table.md, report.html and figures/ into `target`, in place of earlier ones, and their checksums."""
+    """Write summary.csv, table.md, report.html, figures/ and their checksums to `target`, in place of earlier ones."""
     files.require_plain(target)
     recoveries = recovery.of(bundle)
     files.write_text(target / "summary.csv", summary.render(summaries, bundle.axes))
     files.write_text(target / "table.md", table(bundle, summaries, recoveries))
     if recoveries:
         files.write_text(target / RECOVERY, recovery.render(recoveries))
-    found = answer.of(bundle, summaries)
-    files.write_text(target / REPORT, report.render(bundle, summaries, found))
+    run_answer = answer.of(bundle, summaries)
+    files.write_text(target / REPORT, report.render(bundle, summaries, run_answer))
     if asserted := assertions.judge(bundle, summaries):
         checks.write(asserted, target, "assert")
     drawn = files.fresh_folder(target / FIGURES)
     plots, left_out = figures.chosen(
-        list(figures.of_bundle(bundle, summaries)), bundle.family, found.question.headlines
+        list(figures.of_bundle(bundle, summaries)), bundle.family, run_answer.question.headlines
     )
     for plot in plots:
         figures.save(plot, drawn)
     recovery_figure.save(bundle, recoveries, drawn)
-    answer_figures.save(bundle, summaries, found, drawn)
+    answer_figures.save(bundle, summaries, run_answer, drawn)
     files.replace_folder(drawn, target / FIGURES)
     checksums.write(target, SUMS, names(target))
-    return Written(found, left_out)
+    return Written(run_answer, left_out)
 
 
 def names(folder: Path) -> list[str]:
-    """The derived files in `folder`, relative to it."""
-    found = [folder / name for name in FILES] + sorted((folder / FIGURES).glob("*"))
-    return [path.relative_to(folder).as_posix() for path in found if path.is_file()]
+    """Return the derived files in `folder`, relative to it."""
+    paths = [folder / name for name in FILES] + sorted((folder / FIGURES).glob("*"))
+    return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
 
 
 def versions() -> str:
-    """What the bytes of figures depend on beside the samples."""
+    """Return the versions of the packages that the bytes of figures depend on."""
     return ", ".join(f"{name} {version(name)}" for name in ("matplotlib", "numpy", "scipy"))
 
 
 def table(bundle: Bundle, summaries: Sequence[CellSummary], recoveries: Sequence[recovery.Summary] = ()) -> str:
-    """The text of table.md; where something broke, what that cost stands first."""
+    """Return the text of table.md; recoveries stand first, where something broke."""
     grids = [tables.latencies(summaries, intervals=True), tables.counts(summaries), tables.deadlines(summaries)]
     grids = [recovery_table.table(recoveries), *grids] if recoveries else grids
     lists = {"Published figures": tables.faults(summaries), "Warnings": _warnings(bundle, summaries)}
@@ -86,7 +87,7 @@ def table(bundle: Bundle, summaries: Sequence[CellSummary], recoveries: Sequence
 
 
 def conditions_of(bundle: Bundle) -> list[str]:
-    """What was run and on what, in two lines, and what must be said of it."""
+    """Return what was run and on what, in two lines, then notices and arms left out."""
     lines = [" · ".join(conditions.of_cells(bundle.cells)), " · ".join(conditions.of_run(bundle))]
     arms = {cell.arm for cell in bundle.cells}
     left_out = [

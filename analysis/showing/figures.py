@@ -88,7 +88,7 @@ BAND_POINTS = 200
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a figure and how the legend names it."""
+    """A line of a figure, and its name in the legend."""
 
     label: str
     distribution: Distribution
@@ -114,7 +114,7 @@ class Plot:
 
 
 def of_bundle(bundle: Bundle, summaries: Sequence[CellSummary]) -> Iterator[Plot]:
-    """Each metric of each scenario, a line a cell; where arms are compared, a figure for each place, a line an arm."""
+    """Yield a plot for each metric of each scenario, a line a cell; with arms, one for each place, a line an arm."""
     for name, title, members in _groups(summaries):
         names = labels.of_cells([member.cell for member in members])
         for metric in bundle.metrics:
@@ -123,16 +123,16 @@ def of_bundle(bundle: Bundle, summaries: Sequence[CellSummary]) -> Iterator[Plot
 
 
 def overlays(read: Sequence[tuple[Bundle, Sequence[CellSummary]]]) -> Iterator[Plot]:
-    """The thesis' comparisons, a figure a place on the axes, a line a scenario; or all given where none applies.
+    """Yield the thesis' comparisons, a plot a place on the axes, a line a scenario; all together where none applies.
 
-    All runs are of one family; raises `BundleError` where they are not.
+    Raise `BundleError` where the runs are not of one family.
     """
     comparability.require_alike(*(bundle for bundle, _ in read))
-    found = [(bundle, member) for bundle, summaries in read for member in summaries]
-    for chosen, metrics in _pairings([member.cell for _, member in found]):
-        own = [(bundle, member) for bundle, member in found if member.cell.scenario in chosen]
-        for values in dict.fromkeys(member.cell.values for _, member in own):
-            members = [(b, m) for b, m in own if m.cell.values == values]
+    candidates = [(bundle, member) for bundle, summaries in read for member in summaries]
+    for chosen, metrics in _pairings([member.cell for _, member in candidates]):
+        group = [(bundle, member) for bundle, member in candidates if member.cell.scenario in chosen]
+        for values in dict.fromkeys(member.cell.values for _, member in group):
+            members = [(b, m) for b, m in group if m.cell.values == values]
             scenarios = list(dict.fromkeys(m.cell.scenario for _, m in members))
             labelled = [(_origin(b, m, members), b, m) for b, m in members]
             cell = members[0][1].cell
@@ -142,7 +142,7 @@ def overlays(read: Sequence[tuple[Bundle, Sequence[CellSummary]]]) -> Iterator[P
 
 
 def _pairings(cells: Sequence[Cell]) -> Collection[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Which scenarios are laid over each other, and in which metrics."""
+    """Return which scenarios are laid over each other, and in which metrics."""
     given = {cell.scenario for cell in cells}
     published = thesis.COMPARISONS if cells and control.is_family(cells[0].family) else ()
     pairings = [(tuple(s for s in chosen if s in given), metrics) for chosen, metrics in published]
@@ -151,7 +151,7 @@ def _pairings(cells: Sequence[Cell]) -> Collection[tuple[tuple[str, ...], tuple[
 
 
 def _file(name: str, cell: Cell) -> str:
-    """What a figure of cells in the same place on the axes is called: one word, and safe in any file system."""
+    """Return the file name of a figure of cells in the same place on the axes, safe in any file system."""
     places = (axis.slug(value) for axis, value in zip(cell.family.axes, cell.values, strict=True))
     whole = "-".join(["cdf", name, *places])
     checksum = hashlib.sha256(whole.encode()).hexdigest()[:12]
@@ -159,7 +159,7 @@ def _file(name: str, cell: Cell) -> str:
 
 
 def _plot(name: str, title: str, metric: Metric, labelled: Sequence[tuple[str, Bundle, CellSummary]]) -> Iterator[Plot]:
-    """The figure of one metric, unless nothing was measured of it."""
+    """Yield the plot of one metric, unless nothing was measured of it."""
     curves = tuple(
         Curve(
             label,
@@ -178,7 +178,7 @@ def _plot(name: str, title: str, metric: Metric, labelled: Sequence[tuple[str, B
 
 
 def save(plot: Plot, folder: Path) -> list[Path]:
-    """Draws the figure in every format into `folder`."""
+    """Draw the figure in every format into `folder`, and return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{plot.name}.{suffix}" for suffix in FORMATS]
     with mpl.rc_context(STYLE):
@@ -189,7 +189,7 @@ def save(plot: Plot, folder: Path) -> list[Path]:
 
 
 def chosen(plots: Sequence[Plot], family: Family, headlines: Sequence[Quantity]) -> tuple[list[Plot], str]:
-    """Those to draw, all where they are few, else of the metric that the run is about; and what was left out."""
+    """Return the plots to draw, all or only those of the metric that the run is about, and what was left out."""
     if len(plots) <= MOST and all(len(plot.curves) <= PANELS + 1 for plot in plots):
         return list(plots), ""
     metric = about(family, headlines)
@@ -198,17 +198,17 @@ def chosen(plots: Sequence[Plot], family: Family, headlines: Sequence[Quantity])
 
 
 def about(family: Family, headlines: Sequence[Quantity]) -> str:
-    """The metric of the first headline that figures are drawn of, else the round trip."""
+    """Return the metric of the first headline for which there are figures, else the round trip."""
     return next((quantity.metric for quantity in headlines if quantity.metric in family.by_name), family.round_trip)
 
 
 def draw(plot: Plot) -> Figure:
-    """The figure: distribution left, tail right; or small multiples of the tail where there are many lines."""
+    """Draw the plot: distribution left, tail right; or small multiples of the tail where there are many lines."""
     return _multiples(plot) if len(plot.curves) > TOGETHER else _pair(plot)
 
 
 def _pair(plot: Plot) -> Figure:
-    """Distribution left, tail right, legend above, conditions below."""
+    """Draw the distribution left, the tail right, the legend above, conditions below."""
     figure, (body, tail) = _sheet(plot, len(plot.curves), (1, 2), 2.6)
     for i, curve in enumerate(plot.curves):
         _draw_curve(body, tail, curve, i, banded=len(plot.curves) <= BANDED)
@@ -223,7 +223,7 @@ def _pair(plot: Plot) -> Figure:
 
 
 def _multiples(plot: Plot) -> Figure:
-    """The tail of each line beside the first one's."""
+    """Draw a panel for the tail of each line beside the first one's."""
     first, *others = plot.curves
     shown = _most_different(first, others)
     columns = 3
@@ -232,8 +232,8 @@ def _multiples(plot: Plot) -> Figure:
     note = f"{left_out} lines whose p99 differs less are not drawn; summary.csv has them" if left_out else ""
     figure, axes = _sheet(plot, 1, (rows, columns), 1.75 * rows, note=note)
     for panel, curve in zip(axes, shown, strict=False):
-        for own, style in ((first, 0), (curve, 1)):
-            _draw_tail(panel, own, style)
+        for drawn, style in ((first, 0), (curve, 1)):
+            _draw_tail(panel, drawn, style)
         panel.set_title(curve.label + _lost(curve), fontsize=7, loc="left", pad=3)
         _dress_tail(panel, (first, *shown))
         panel.tick_params(labelsize=6.5)
@@ -248,16 +248,16 @@ def _multiples(plot: Plot) -> Figure:
 
 
 def _most_different(first: Curve, others: Sequence[Curve]) -> list[Curve]:
-    """As many as there is room for, in their order."""
+    """Return the lines whose p99 differs most from the first one's, as many as there is room for, in their order."""
     if len(others) <= PANELS:
         return list(others)
     level = math.log(_quantile(first.distribution, 0.99))
-    far = sorted(others, key=lambda own: -abs(math.log(_quantile(own.distribution, 0.99)) - level))[:PANELS]
-    return [own for own in others if any(own is one for one in far)]
+    far = sorted(others, key=lambda curve: -abs(math.log(_quantile(curve.distribution, 0.99)) - level))[:PANELS]
+    return [curve for curve in others if any(curve is one for one in far)]
 
 
 def points(distribution: Distribution, limit: int = POINTS) -> Integers:
-    """Indices (P,) of the values to draw: all of them, or as many as can be told apart, `limit` about.
+    """Return indices (P,) of the values to draw: all of them, or as many as can be told apart, about `limit`.
 
     Where thinned, they are spaced evenly in share for the body, and evenly in the logarithm of the remaining share for
     the tail, so that of the slowest hundred answers each is kept.
@@ -288,7 +288,7 @@ def _draw_curve(body: Axes, tail: Axes, curve: Curve, i: int, *, banded: bool) -
 
 
 def _draw_tail(axes: Axes, curve: Curve, i: int) -> None:
-    """The share of cycles at or beyond each latency; its last point is the slowest answer, above it what was lost."""
+    """Draw the share of cycles at or beyond each latency; the last point is the slowest answer, above what was lost."""
     distribution = curve.distribution
     keep = points(distribution)
     x = distribution.values_us[keep] / 1000
@@ -300,7 +300,7 @@ def _draw_tail(axes: Axes, curve: Curve, i: int) -> None:
 
 
 def _style(i: int) -> dict[str, Any]:
-    """Colour, dashes and marker of the i-th line: any one of them tells it from its neighbours."""
+    """Return colour, dashes and marker of the i-th line; any one of them distinguishes it from its neighbours."""
     return {
         "color": COLOURS[i % len(COLOURS)],
         "linestyle": LINES[i % len(LINES)],
@@ -320,12 +320,12 @@ def _samples(curve: Curve) -> str:
 
 
 def has_band(distribution: Distribution) -> bool:
-    """Whether there are repetitions enough for one."""
+    """Return whether there are enough repetitions for a band."""
     return len(distribution.repetitions) >= bootstrap.MINIMUM_REPETITIONS
 
 
 def band(distribution: Distribution, seed: tuple[int, ...]) -> tuple[Integers, Floats, Floats]:
-    """Latencies in µs, and the lower and upper 95 % bound of the share at or below each, across repetitions."""
+    """Return, (P,) each, latencies in µs, and 95 % bounds across repetitions of the share at or below each."""
     keep = points(distribution)
     even = np.linspace(0, len(keep) - 1, BAND_POINTS).astype(int)
     keep = np.union1d(keep[even], keep[-BAND_POINTS:])
@@ -365,7 +365,7 @@ def _dress_tail(axes: Axes, curves: Sequence[Curve]) -> None:
 
 
 def _log_milliseconds(axes: Axes) -> None:
-    """Plain numbers at 1, 2, 5 × 10ⁿ; fewer of them where the axis spans much, more where it spans little."""
+    """Label the axis with plain numbers at 1, 2, 5 × 10ⁿ, fewer where it spans much, more where it spans little."""
     low, high = axes.get_xlim()
     subs = (1, 2, 5) if high / low < 300 else (1,)
     axes.xaxis.set_minor_locator(NullLocator())
@@ -374,7 +374,7 @@ def _log_milliseconds(axes: Axes) -> None:
 
 
 def _sheet(plot: Plot, lines: int, grid: tuple[int, int], inches: float, note: str = "") -> tuple[Figure, list[Axes]]:
-    """A figure as high as what stands on it: title, notices, legend, axes of `inches`, conditions, top to bottom."""
+    """Return a figure as high as its contents, and its axes: title, notices, legend, axes (`inches`), conditions."""
     footer = [part for line in (*plot.footer, note) if line for part in textwrap.wrap(line, FOOTER)]
     legend = math.ceil(lines / _columns(plot)) if lines > 1 else 1
     above = 0.44 + 0.22 * len(plot.notices) + 0.17 * legend + (0.15 if grid[0] > 1 else 0)
@@ -398,7 +398,7 @@ def _sheet(plot: Plot, lines: int, grid: tuple[int, int], inches: float, note: s
 
 
 def _columns(plot: Plot) -> int:
-    """Of the legend."""
+    """Return the number of columns of the legend."""
     return max(1, min(4, LEGEND // max(len(f"{curve.label} ({_samples(curve)})") for curve in plot.curves)))
 
 
@@ -417,20 +417,20 @@ def _quantile(distribution: Distribution, q: float) -> float:
 
 
 def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, str, list[CellSummary]]]:
-    """(file name, title, members): cells that belong into one figure."""
+    """Yield (file name, title, members): cells that belong into one figure."""
     for scenario in dict.fromkeys(summary.cell.scenario for summary in summaries):
-        own = [summary for summary in summaries if summary.cell.scenario == scenario]
-        if not any(summary.cell.arm for summary in own):
-            yield f"cdf-scenario-{scenario}", f"Scenario {scenario}", own
+        of_scenario = [summary for summary in summaries if summary.cell.scenario == scenario]
+        if not any(summary.cell.arm for summary in of_scenario):
+            yield f"cdf-scenario-{scenario}", f"Scenario {scenario}", of_scenario
             continue
-        for values in dict.fromkeys(summary.cell.values for summary in own):
-            members = [summary for summary in own if summary.cell.values == values]
+        for values in dict.fromkeys(summary.cell.values for summary in of_scenario):
+            members = [summary for summary in of_scenario if summary.cell.values == values]
             cell = members[0].cell
             yield _file(f"scenario-{scenario}", cell), ", ".join([f"Scenario {scenario}", *cell.titles]), members
 
 
 def _origin(bundle: Bundle, member: CellSummary, members: Sequence[tuple[Bundle, CellSummary]]) -> str:
-    """The scenario and its conditions, with its folder where another bundle has the same."""
+    """Return the scenario and its conditions, with its folder where another bundle has the same."""
     cell = member.cell
     words = [f"scenario {cell.scenario}", labels.of_arm(cell)]
     twins = [m for _, m in members if (m.cell.scenario, labels.of_arm(m.cell)) == (cell.scenario, words[1])]

@@ -12,14 +12,14 @@ from analysis.statistics.per_cell import CellSummary
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence or two about a cell: `label` names it."""
+    """A sentence or two about the cell named `label`."""
 
     label: str
     text: str
 
 
 def of_cell(bundle: Bundle, summary: CellSummary) -> Finding:
-    """Median, tail, losses and missed deadlines of a cell."""
+    """Return median, tail, losses and missed deadlines of a cell in words."""
     cell, counts = summary.cell, summary.counts
     several = len({c.scenario for c in bundle.cells}) > 1
     words = [f"scenario {cell.scenario}"] if several else []
@@ -56,7 +56,7 @@ def _value(estimate: Estimate) -> str:
 
 
 def rough(value_us: float) -> str:
-    """µs as ms, to three digits: more would only be read past."""
+    """Return µs as ms, to three digits."""
     value = value_us / 1000
     return f"{value:.{max(2 - math.floor(math.log10(value)), 0)}f}" if value > 0 else "0"
 

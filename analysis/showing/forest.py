@@ -20,7 +20,7 @@ MARKS = {"better": "▼", "worse": "▲", "same": "=", "unknown": "?"}
 
 @dataclass(frozen=True)
 class Row:
-    """One arm: difference and interval in the panel's unit (none where losses cut a side), and both in words."""
+    """One arm: difference and interval in the panel's unit (None where losses cut a side), and both in words."""
 
     label: str
     value: float | None
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Panel:
-    """A quantity: differences are in `unit`, those inside ± `margin` do not matter. `first`: what the run is about."""
+    """A quantity: differences are in `unit`, those inside ± `margin` do not matter; the run is about a `headline`."""
 
     title: str
     unit: str
@@ -44,7 +44,7 @@ class Panel:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The axis: every interval, and the margin on both sides; a bound that is far out does not squeeze the rest."""
+        """The limits of the axis: every interval and ± `margin`, except bounds far enough out to squeeze the rest."""
         bounds = [bound for row in self.rows if row.value is not None for bound in (row.low, row.high, row.value)]
         finite = [bound for bound in bounds if math.isfinite(bound)] or [0.0]
         widest = 3 * max([abs(row.value) for row in self.rows if row.value is not None] + [2 * self.margin, 1e-9])
@@ -54,12 +54,12 @@ class Panel:
 
 
 def panels(answer: Answer) -> tuple[Panel, ...]:
-    """The headlines first, then the tail and the median of the same metric, losses and missed deadlines."""
+    """Return panels: the headlines, then tail and median of the same metric, losses and missed deadlines."""
     first = answer.question.headlines
     metric = answer.question.metric
     wanted = (*first, Quantity(metric, "p99"), Quantity(metric, "p50"), *_SHARES)
-    found = (_panel(answer, quantity, headline=quantity in first) for quantity in dict.fromkeys(wanted))
-    return tuple(panel for panel in found if panel)
+    candidates = (_panel(answer, quantity, headline=quantity in first) for quantity in dict.fromkeys(wanted))
+    return tuple(panel for panel in candidates if panel)
 
 
 _SHARES = (Quantity("missed", "share_percent"), Quantity("lost", "share_percent"))
@@ -69,8 +69,8 @@ def _panel(answer: Answer, quantity: Quantity, *, headline: bool) -> Panel | Non
     claims = list(_claims(answer.effects, quantity))
     if not claims:
         return None
-    telling = sorted(claims, key=lambda own: (own[1].verdict == UNKNOWN, -abs(own[1].difference)))[:ROWS]
-    shown = [own for own in claims if own in telling]
+    telling = sorted(claims, key=lambda entry: (entry[1].verdict == UNKNOWN, -abs(entry[1].difference)))[:ROWS]
+    shown = [entry for entry in claims if entry in telling]
     margin = max(_scale(claim) * claim.margin for _, claim in claims if not claim.cut) if _measurable(claims) else 0.0
     first = " | ".join(dict.fromkeys(effect.a for effect, _ in shown))
     unit = "%" if quantity.is_time else quantity.points
@@ -91,7 +91,7 @@ def _claims(effects: Sequence[Effect], quantity: Quantity) -> Iterator[tuple[Eff
 
 
 def _scale(claim: Claim) -> float:
-    """From the quantity's unit to the panel's: % of A for a latency."""
+    """Return the factor from the quantity's unit to the panel's: % of A for a latency."""
     return 100 / claim.a if claim.quantity.is_time and claim.a else 1.0
 
 
@@ -108,7 +108,7 @@ def _row(effect: Effect, claim: Claim) -> Row:
 
 
 def _signed(value: float) -> str:
-    """Whole from 10 on, a decimal below, two below 1: more would only be read past."""
+    """Return the value with its sign: whole from 10 on, with a decimal below, with two below 1."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞"
     if not value:

@@ -12,7 +12,7 @@ LATE_US = 1000
 
 
 def line(bundle: Bundle) -> str:
-    """`Instrument: …`: the lateness of the sends of counted repetitions, and the median of a TCP echo."""
+    """Return `Instrument: …`: how late counted repetitions sent, and the median of a TCP echo."""
     floor = (
         f"floor {rough(bundle.floor_us)} ms (median of a TCP echo on the same stand)"
         if bundle.floor_us

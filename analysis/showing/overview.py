@@ -14,7 +14,7 @@ from analysis.reading.bundle import Bundle, Cell
 from analysis.reading.family import Family, Value
 from analysis.showing import conditions, derived, figures, report, strips, tables
 from analysis.showing.control import story
-from analysis.showing.control.story import Told
+from analysis.showing.control.story import JudgedChapter
 from analysis.showing.figures import Plot
 from analysis.statistics.per_cell import CellSummary
 
@@ -26,20 +26,20 @@ Read = tuple[Bundle, tuple[CellSummary, ...]]
 
 @dataclass(frozen=True)
 class Written:
-    """Where the page is, and its story."""
+    """The file of the page, and its story."""
 
     file: Path
     story: tuple[str, ...]
 
 
 def write(runs: Sequence[Read], into: Path) -> Written:
-    """overview.html, overview.md and the runs laid over each other into the folder `into`.
+    """Write overview.html, overview.md and the overlaid distributions into the folder `into`.
 
-    Raises `BundleError` where the runs are not of one family.
+    Raise `BundleError` where the runs are not of one family.
     """
     comparability.require_alike(*(bundle for bundle, _ in runs))
     into.mkdir(parents=True, exist_ok=True)
-    summaries = [summary for _, own in runs for summary in own]
+    summaries = [summary for _, run_summaries in runs for summary in run_summaries]
     chapters = story.chapters(runs)
     sentences = story.sentences(chapters)
     plots = list(figures.overlays(runs))
@@ -53,15 +53,17 @@ def write(runs: Sequence[Read], into: Path) -> Written:
 
 
 def _page(
-    runs: Sequence[Read], chapters: Sequence[Told], sentences: Sequence[str], plots: Sequence[Plot], into: Path
+    runs: Sequence[Read], chapters: Sequence[JudgedChapter], sentences: Sequence[str], plots: Sequence[Plot], into: Path
 ) -> str:
     family = runs[0][0].family
-    summaries = [summary for _, own in runs for summary in own]
+    summaries = [summary for _, run_summaries in runs for summary in run_summaries]
     gist = f'<p class="sentence">{html.escape(sentences[0])}</p>' if sentences else ""
-    told = gist + f'<ul class="story">{"".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences[1:])}</ul>'
+    paragraphs = (
+        gist + f'<ul class="story">{"".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences[1:])}</ul>'
+    )
     none = "<p>No two of these runs are a pair that the story is made of.</p>"
     body = [
-        report.section("answer", "What they say together", f"{told}{story.CAUTION}" if sentences else none),
+        report.section("answer", "What they say together", f"{paragraphs}{story.CAUTION}" if sentences else none),
         report.section("differences", "The differences", "".join(map(strips.forest, story.panels(chapters))))
         if chapters
         else "",
@@ -86,11 +88,11 @@ def _grids(summaries: Sequence[CellSummary]) -> tuple[Grid, ...]:
 
 
 def _levels(runs: Sequence[Read], metric: str) -> str:
-    """One figure a place on the axes: the scenarios beneath each other."""
-    found: dict[tuple[Value, ...], list[CellSummary]] = {}
+    """Return a figure for each place on the axes, the scenarios beneath each other."""
+    by_place: dict[tuple[Value, ...], list[CellSummary]] = {}
     for summary in (summary for _, summaries in runs for summary in summaries):
-        found.setdefault(summary.cell.values, []).append(summary)
-    return "".join(map(partial(_place, metric=metric), found.values()))
+        by_place.setdefault(summary.cell.values, []).append(summary)
+    return "".join(map(partial(_place, metric=metric), by_place.values()))
 
 
 def _place(summaries: Sequence[CellSummary], metric: str) -> str:
@@ -99,7 +101,7 @@ def _place(summaries: Sequence[CellSummary], metric: str) -> str:
 
 
 def laid_over(family: Family) -> str:
-    """What the figures show in which runs of a family are laid over each other."""
+    """Return what the figures show in which runs of a family are laid over each other."""
     return "The thesis' comparisons" if control.is_family(family) else "Distributions"
 
 
@@ -109,7 +111,7 @@ def _name(cell: Cell) -> str:
 
 
 def _links(runs: Sequence[Read], into: Path) -> str:
-    """To each run's own report, where it lies beside."""
+    """Return links to each run's own report, if it lies in a folder beside."""
     items = []
     for bundle, _ in runs:
         place = (bundle.folder / derived.REPORT).resolve()

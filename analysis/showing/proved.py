@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel held against what was asked, over the counted repetitions: the table of proofs."""
+"""What the kernel read beside what was requested, over the counted repetitions: the table of proofs."""
 
 import json
 from collections import defaultdict
@@ -13,7 +13,7 @@ UNTOUCHED = "untouched"
 
 
 def table(bundle: Bundle) -> Grid:
-    """One row for each service, field and request; a knob without any proof gets a row that says so."""
+    """Return a row for each service, field and request; a knob without any proof has a row that says so."""
     held: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
     read: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     for repetition in bundle.repetitions:
@@ -28,21 +28,21 @@ def table(bundle: Bundle) -> Grid:
             held[key].append(False)
             read[key]["no proof"] = None
     rows = tuple(
-        (*key, ", ".join(read[key]), f"{sum(found)} of {len(found)}", "" if all(found) else "NOT PROVEN")
-        for key, found in sorted(held.items(), key=lambda entry: (entry[0][2] == UNTOUCHED, entry[0]))
+        (*key, ", ".join(read[key]), f"{sum(flags)} of {len(flags)}", "" if all(flags) else "NOT PROVEN")
+        for key, flags in sorted(held.items(), key=lambda entry: (entry[0][2] == UNTOUCHED, entry[0]))
     )
     header = ("service", "knob", "requested", "the kernel reads", "held in", "")
     return Grid("Proofs, read back while each repetition ran", header, 4, rows)
 
 
-def asked(grid: Grid) -> Grid:
-    """Only what was asked for, and what did not hold: what fits a terminal."""
+def requested(grid: Grid) -> Grid:
+    """Return the rows that were requested or did not hold, for a terminal."""
     rows = tuple(row for row in grid.rows if row[2] != UNTOUCHED or row[5])
     return Grid(grid.title, grid.header, grid.labels, rows)
 
 
 def _value(observed: str) -> str:
-    """Take the value out of what a proof observed."""
-    found: Any = json.loads(observed)
-    value = found.get("value") if isinstance(found, dict) else found
+    """Return the value that a proof observed, as text."""
+    parsed: Any = json.loads(observed)
+    value = parsed.get("value") if isinstance(parsed, dict) else parsed
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -32,7 +32,7 @@ BEFORE = 0.25
 
 @dataclass(frozen=True)
 class Panel:
-    """One cell: its summary, and the cycles of all its repetitions, seconds since each one's fault and latency in ms.
+    """One cell: its summary, and the cycles of all its repetitions as (seconds since the fault, latency in ms).
 
     `answered` and `late` are (N, 2), `lost_s` (N,).
     """
@@ -44,7 +44,7 @@ class Panel:
 
 
 def panels(bundle: Bundle, summaries: Sequence[Summary]) -> list[Panel]:
-    """A panel for every cell in which something broke."""
+    """Return a panel for every cell in which something broke."""
     return [_panel(bundle, summary) for summary in summaries]
 
 
@@ -53,10 +53,10 @@ def _panel(bundle: Bundle, summary: Summary) -> Panel:
     for _, fault, cycles in recovery.read(bundle, summary.cell):
         since_s = (cycles.at_ns - fault.injected_ns) / 1e9
         latency_ms = np.where(cycles.received_ns == MISSING, np.nan, (cycles.received_ns - cycles.at_ns) / 1e6)
-        for status, found in by_status.items():
-            own = cycles.status == status
-            found.append(np.stack([since_s[own], latency_ms[own]], axis=1))
-    ok, late, lost = (np.concatenate(found) for found in by_status.values())
+        for status, parts in by_status.items():
+            mask = cycles.status == status
+            parts.append(np.stack([since_s[mask], latency_ms[mask]], axis=1))
+    ok, late, lost = (np.concatenate(parts) for parts in by_status.values())
     return Panel(summary, ok, late, lost[:, 0])
 
 
@@ -73,40 +73,40 @@ def save(bundle: Bundle, summaries: Sequence[Summary], folder: Path) -> list[Pat
 
 
 def png(bundle: Bundle, summaries: Sequence[Summary]) -> bytes:
-    """The figure as it stands in a page."""
+    """Return the figure as PNG, for a page."""
     picture = io.BytesIO()
     with mpl.rc_context(STYLE):
         draw(bundle, panels(bundle, summaries)).savefig(picture, format="png", dpi=150, metadata=FORMATS["png"])
     return picture.getvalue()
 
 
-def draw(bundle: Bundle, found: Sequence[Panel]) -> Figure:
-    """The figure: panels on common axes, so that arms can be told apart by eye."""
-    columns = min(COLUMNS, len(found))
-    rows = math.ceil(len(found) / columns)
+def draw(bundle: Bundle, panels: Sequence[Panel]) -> Figure:
+    """Draw the panels on common axes, so that arms can be compared by eye."""
+    columns = min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
     notices = conditions.notices(bundle)
     top_in, bottom_in = 0.62 + 0.22 * len(notices), 0.95
     width, height = max(columns * PANEL_IN[0] + 0.7, 5.2), rows * PANEL_IN[1] + top_in + bottom_in
     figure = Figure(figsize=(width, height))
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    _share_axes(axes[0], found)
-    for panel, own in zip(found, axes, strict=False):
-        _draw_panel(own, panel)
-    for empty in axes[len(found) :]:
+    _share_axes(axes[0], panels)
+    for panel, panel_axes in zip(panels, axes, strict=False):
+        _draw_panel(panel_axes, panel)
+    for empty in axes[len(panels) :]:
         empty.set_visible(False)
-    for own in axes[max(0, len(found) - columns) : len(found)]:
-        own.tick_params(labelbottom=True)
+    for panel_axes in axes[max(0, len(panels) - columns) : len(panels)]:
+        panel_axes.tick_params(labelbottom=True)
     _dress(figure, bundle, notices, (top_in, bottom_in))
     return figure
 
 
-def _share_axes(axes: Axes, found: Sequence[Panel]) -> None:
-    """From a while before the fault to well beyond the slowest recovery that there was."""
-    times = [r.recovery_us or r.watched_us for panel in found for r in panel.summary.recoveries]
-    after_s = min(1.4 * max(times) / 1e6, min(r.watched_us for panel in found for r in panel.summary.recoveries) / 1e6)
+def _share_axes(axes: Axes, panels: Sequence[Panel]) -> None:
+    """Set common limits and ticks: from a while before the fault to well beyond the slowest recovery."""
+    times = [r.recovery_us or r.watched_us for panel in panels for r in panel.summary.recoveries]
+    after_s = min(1.4 * max(times) / 1e6, min(r.watched_us for panel in panels for r in panel.summary.recoveries) / 1e6)
     axes.set_xlim(-BEFORE * after_s / (1 - BEFORE), after_s)
     axes.set_yscale("log")
-    everything = np.concatenate([cycles[:, 1] for panel in found for cycles in (panel.answered, panel.late)])
+    everything = np.concatenate([cycles[:, 1] for panel in panels for cycles in (panel.answered, panel.late)])
     low, high = (float(everything.min()), float(everything.max())) if len(everything) else (1.0, 10.0)
     axes.set_ylim(low / 3, high * 1.6)
     axes.yaxis.set_major_locator(LogLocator(numticks=6))
@@ -129,12 +129,12 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(_title(summary), fontsize=7.5, loc="left", pad=3)
 
 
-def _lasted_s(own: recovery.Recovery) -> float:
-    return 0.0 if own.fault.ended_ns is None else (own.fault.ended_ns - own.fault.injected_ns) / 1e9
+def _lasted_s(r: recovery.Recovery) -> float:
+    return 0.0 if r.fault.ended_ns is None else (r.fault.ended_ns - r.fault.injected_ns) / 1e9
 
 
 def _title(summary: Summary) -> str:
-    """The arm, or the fault and what tells the cell from others, and the headline."""
+    """Return the arm, or the fault and what distinguishes the cell, and the headline."""
     cell = summary.cell
     words = [cell.arm, *cell.texts[1:]] if cell.arm else [summary.fault, *cell.texts]
     never = f"{summary.never} of {len(summary.recoveries)} never recover" if summary.never else ""

@@ -11,7 +11,7 @@ from analysis.statistics.recovery import UNBROKEN, Summary
 
 
 def table(summaries: Collection[Summary]) -> Grid:
-    """A row a cell: recovery in ms, and cycles a repetition."""
+    """Return a row a cell: recovery in ms, and cycles a repetition."""
     axes = [axis.heading for summary in [*summaries][:1] for axis in summary.cell.family.axes]
     labels = ("arm", *axes, "session", "fault")
     header = (*labels, "repetitions", "recovery, ms", "fastest", "slowest", "never", "lost", "late", "duplicate")

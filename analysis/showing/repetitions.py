@@ -21,7 +21,7 @@ STATES = {"valid": "quiet", "noisy": "noisy, counted", "aside": "set aside"}
 
 @dataclass(frozen=True)
 class Dot:
-    """A repetition: when it ran (its place in the run's order), its value in µs, infinite where there is none.
+    """A repetition: its place in the run's order, and its value in µs, infinite where there is none.
 
     `state` is `valid`, `noisy` (counted all the same) or `aside` (superseded by a re-run, refused, or broken off).
     """
@@ -57,7 +57,7 @@ class InOrder:
 
     @property
     def name(self) -> str:
-        """What a dot is."""
+        """What a dot stands for."""
         return "recovery time" if self.quantity.metric == RECOVERY else self.quantity.name
 
     @property
@@ -67,12 +67,12 @@ class InOrder:
 
     @property
     def states(self) -> set[str]:
-        """Which there are, for the key."""
+        """The states that occur, for the key."""
         return {"lost" if math.isinf(dot.value_us) else dot.state for row in self.rows for dot in row.dots}
 
 
 def in_order(bundle: Bundle, summaries: Sequence[CellSummary], quantity: Quantity) -> InOrder:
-    """Each cell's repetitions; `quantity` is a latency's quantile, the median of the round trip where it is none."""
+    """Return each cell's repetitions; the median round trip stands in where `quantity` is no quantile of a time."""
     drawn = quantity.statistic in PERCENTILES and quantity.is_time
     chosen = quantity if drawn else Quantity(bundle.round_trip, "p50")
     names = labels.of_cells(bundle.cells)
@@ -87,9 +87,11 @@ def _dots(
     bundle: Bundle, summary: CellSummary, quantity: Quantity, aside: Mapping[tuple[int, int], float]
 ) -> Iterator[Dot]:
     ran = {r.repetition: r for r in bundle.repetitions if r.cell == summary.cell.index}
-    found = summary.distributions.get(quantity.metric)
-    numbers = found.repetitions.tolist() if found else []
-    values = found.quantiles(found.each(), PERCENTILES[quantity.statistic]).tolist() if found else []
+    distribution = summary.distributions.get(quantity.metric)
+    numbers = distribution.repetitions.tolist() if distribution else []
+    values = (
+        distribution.quantiles(distribution.each(), PERCENTILES[quantity.statistic]).tolist() if distribution else []
+    )
     measured = dict(zip(numbers, values, strict=True))
     for number, repetition in sorted(ran.items(), key=lambda entry: entry[1].order):
         if quantity.metric == RECOVERY and number not in measured:
@@ -109,15 +111,15 @@ def _state(repetition: Repetition) -> str:
 
 
 def _aside(bundle: Bundle, quantity: Quantity) -> dict[tuple[int, int], float]:
-    """By cell and repetition, the value of those that no statistic counts, a lost cycle behind every answer."""
-    found: dict[tuple[int, int], float] = {}
+    """Return, by cell and repetition, the value in µs of those that are not counted; lost cycles rank last."""
+    by_repetition: dict[tuple[int, int], float] = {}
     if quantity.metric == RECOVERY:
-        return found
+        return by_repetition
     latency_us = cycles.latencies_us(bundle.family)[quantity.metric]
-    for own in (r for r in bundle.repetitions if not r.counted and r.counts["offered"]):
-        rows = bundle.rows.of(own.cell, {own.repetition}).filter(pl.col("status") != "duplicate")
+    for repetition in (r for r in bundle.repetitions if not r.counted and r.counts["offered"]):
+        rows = bundle.rows.of(repetition.cell, {repetition.repetition}).filter(pl.col("status") != "duplicate")
         values = rows.select(latency_us.cast(pl.Float64).fill_null(math.inf)).to_series()
         value = values.quantile(PERCENTILES[quantity.statistic], "higher")
         if value is not None:
-            found[own.cell, own.repetition] = value
-    return found
+            by_repetition[repetition.cell, repetition.repetition] = value
+    return by_repetition

@@ -63,17 +63,17 @@ FIRST = 3
 """Panels of the forest plot beside the headlines' that the first screen shows."""
 
 
-def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> str:
-    """The page."""
+def render(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) -> str:
+    """Return the page of a run as HTML."""
     cautions = warnings.of(bundle, summaries)
     timelines = timeline.of(bundle)
     plots = list(figures.of_bundle(bundle, summaries))
     body = [
-        _answer(bundle, summaries, found),
+        _answer(bundle, summaries, answer),
         _recovery(bundle),
-        distributions(plots, bundle.family, figures.about(bundle.family, found.question.headlines)),
+        distributions(plots, bundle.family, figures.about(bundle.family, answer.question.headlines)),
         _table(bundle, summaries),
-        _claims(found),
+        _claims(answer),
         _timelines(timelines, bundle.round_trip, timeline.quiet(bundle, timelines)),
         _warnings(cautions),
         folded("conditions", "What ran, and on what", _conditions(bundle) + _repetitions(bundle, summaries)),
@@ -83,13 +83,13 @@ def render(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> s
     ]
     sections = "".join(body)
     menu = "".join(f'<a href="#{name}">{words}</a>' for name, words in MENU.items() if f'id="{name}"' in sections)
-    header = _header(bundle, summaries, found, cautions)
+    header = _header(bundle, summaries, answer, cautions)
     data = plotted(plots, bundle.round_trip, timelines, bands=len(summaries) <= BANDS)
     return page(bundle.name, f'{header}<nav aria-label="On this page">{menu}</nav><main>{sections}</main>', data)
 
 
 def page(title: str, body: str, data: dict[str, Any] | None = None) -> str:
-    """A whole page in one file that may fetch nothing and run no script but its own; `data` is for the plots."""
+    """Return a self-contained page that may fetch nothing and run no script but its own; `data` is for the plots."""
     style = _asset("vendor/uPlot.min.css") + _asset("report.css") if data else _asset("report.css")
     scripts = [_asset("vendor/uPlot.iife.min.js"), _asset("report.js")] if data else []
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts) or "'none'"
@@ -114,37 +114,37 @@ def _hash(script: str) -> str:
 
 
 def _json(data: dict[str, Any] | None) -> str:
-    """Inside a script element: no `<`, so that neither `</script` nor `<!--` can end or hide anything."""
+    """Return JSON for a script element: without `<`, so that neither `</script` nor `<!--` can end or hide anything."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def _header(
-    bundle: Bundle, summaries: Sequence[CellSummary], found: Answer, cautions: Sequence[warnings.Caution]
+    bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer, cautions: Sequence[warnings.Caution]
 ) -> str:
     counted = sum(summary.repetitions for summary in summaries)
     offered = sum(summary.counts.offered for summary in summaries)
     size = f"{offered:,} cycles in {plural(counted, 'repetition')} over {plural(len(summaries), 'cell')}"
-    told = f'<a href="#warnings">{plural(len(cautions), "warning")}</a>' if cautions else "no warnings"
+    warned = f'<a href="#warnings">{plural(len(cautions), "warning")}</a>' if cautions else "no warnings"
     notices = "".join(f'<p class="notice">{_text(line)}</p>' for line in conditions.notices(bundle))
     return (
         f'<header><p class="quiet">{_text(bundle.name)} · <span class="status {bundle.status}">{bundle.status}</span>'
-        f" · {size} · {told}</p><h1>{_text(found.question.text)}</h1>{notices}</header>\n"
+        f" · {size} · {warned}</p><h1>{_text(answer.question.text)}</h1>{notices}</header>\n"
     )
 
 
-def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> str:
-    """The sentence, how sure it is, and the figures that a reader of one minute needs."""
+def _answer(bundle: Bundle, summaries: Sequence[CellSummary], answer: Answer) -> str:
+    """Return the first section: the answer's sentence, how sure it is, and the figures for a quick reader."""
     if not summaries:
         return section("answer", "Answer", "<p>Nothing: no repetition counts. The warnings say why.</p>")
-    panels = forest.panels(found)
+    panels = forest.panels(answer)
     shown = [panel for panel in panels if panel.headline] + [panel for panel in panels if not panel.headline][:FIRST]
-    latencies = [quantity.metric for quantity in found.question.headlines if quantity.is_latency]
+    latencies = [quantity.metric for quantity in answer.question.headlines if quantity.is_latency]
     names = labels.of_cells(bundle.cells)
     named = [(names[summary.cell.index], summary) for summary in summaries]
-    order = repetitions.in_order(bundle, summaries, found.question.headlines[0])
+    order = repetitions.in_order(bundle, summaries, answer.question.headlines[0])
     parts = [
-        f'<p class="sentence">{_text(found.sentence)}</p>',
-        _sureness(found),
+        f'<p class="sentence">{_text(answer.sentence)}</p>',
+        _sureness(answer),
         grid(recovery_table.table(recoveries)) if (recoveries := recovery.of(bundle)) else "",
         "".join(map(strips.forest, shown)),
         strips.levels(named, next(iter(latencies), bundle.round_trip)),
@@ -155,12 +155,12 @@ def _answer(bundle: Bundle, summaries: Sequence[CellSummary], found: Answer) -> 
 
 
 def _recovery(bundle: Bundle) -> str:
-    """What each fault cost, cycle by cycle, as a picture; nothing where nothing broke."""
-    found = recovery.of(bundle)
-    if not found:
+    """Return the picture of what each fault cost, cycle by cycle; nothing where nothing broke."""
+    recoveries = recovery.of(bundle)
+    if not recoveries:
         return ""
-    picture = base64.b64encode(recovery_figure.png(bundle, found)).decode()
-    words = _text(recovery.sentence(found))
+    picture = base64.b64encode(recovery_figure.png(bundle, recoveries)).decode()
+    words = _text(recovery.sentence(recoveries))
     image = f'<img class="wide" src="data:image/png;base64,{picture}" alt="Cycles around the fault. {words}">'
     note = _quiet(
         "Recovery ends with the answer of the first cycle that begins ten answered ones in a row; its resolution is "
@@ -169,25 +169,25 @@ def _recovery(bundle: Bundle) -> str:
     return section("recovery", "After the fault", f"<p>{words}</p>{image}{note}")
 
 
-def _sureness(found: Answer) -> str:
-    """Losses, the negative control, and what must be read beside the sentence."""
-    aside = [cell for cell in found.losses if cell.set_aside_lost]
-    lines = [*_controls(found), *(f"{cell.cell.label}: {cell.text}" for cell in aside), *map(_sentence, found.notes)]
-    if found.effects:
+def _sureness(answer: Answer) -> str:
+    """Return the negative control, losses of repetitions set aside, and notes."""
+    aside = [cell for cell in answer.losses if cell.set_aside_lost]
+    lines = [*_controls(answer), *(f"{cell.cell.label}: {cell.text}" for cell in aside), *map(_sentence, answer.notes)]
+    if answer.effects:
         lines.append(_ALL_HOLD)
     return "".join(map(_quiet, lines))
 
 
-def _controls(found: Answer) -> Iterable[str]:
-    """A line for each thing that the negative control says: of one arm in full, of several together."""
+def _controls(answer: Answer) -> Iterable[str]:
+    """Yield a line for each verdict of the negative control: in full for one arm, together for several."""
     by_verdict: dict[str, list[Effect]] = {}
-    for effect in found.effects:
+    for effect in answer.effects:
         if effect.control:
             by_verdict.setdefault(effect.control.verdict, []).append(effect)
     for verdict, effects in by_verdict.items():
         first = effects[0].control
-        arms = f"{verdict} in {len(effects)} of {plural(len(found.effects), 'arm')}"
-        names = f": {'; '.join(effect.b for effect in effects)}" if len(effects) < len(found.effects) else ""
+        arms = f"{verdict} in {len(effects)} of {plural(len(answer.effects), 'arm')}"
+        names = f": {'; '.join(effect.b for effect in effects)}" if len(effects) < len(answer.effects) else ""
         yield f"Negative control: {first.text if first and len(effects) == 1 else arms + names}."
 
 
@@ -202,7 +202,7 @@ _ALL_HOLD = (
 
 
 def distributions(plots: Sequence[Plot], family: Family, first: str, title: str = "Distributions") -> str:
-    """The distribution functions as the script draws them, metric `first`, and as a table; the page needs `plotted`."""
+    """Return the distributions for the script to draw, metric `first`, and as a table; the page needs `plotted`."""
     if not plots:
         return ""
     names = list(dict.fromkeys(plot.title for plot in plots))
@@ -229,7 +229,7 @@ def distributions(plots: Sequence[Plot], family: Family, first: str, title: str 
 
 
 def _quantiles(plots: Sequence[Plot]) -> Grid:
-    """What the lines show at round shares of the cycles offered, in ms."""
+    """Return the latency of each line at round shares of the cycles offered, in ms."""
     shares = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
     rows = tuple(
         (plot.title, curve.label, plot.metric.name, *(_at_share(curve, share) for share in shares))
@@ -240,17 +240,19 @@ def _quantiles(plots: Sequence[Plot]) -> Grid:
 
 
 def _at_share(curve: figures.Curve, share: float) -> str:
-    own, offered = curve.distribution, curve.distribution.total + curve.lost
+    distribution, offered = curve.distribution, curve.distribution.total + curve.lost
     rank = max(math.ceil(share * offered) - 1, 0)
     if offered * (1 - share) < 1 - 1e-9:
         return ""
-    return "lost" if rank >= own.total else tables.milliseconds(float(own.values_us[own.pooled.searchsorted(rank + 1)]))
+    if rank >= distribution.total:
+        return "lost"
+    return tables.milliseconds(float(distribution.values_us[distribution.pooled.searchsorted(rank + 1)]))
 
 
 def _timelines(timelines: Sequence[timeline.Series], round_trip: str, never: Sequence[str]) -> str:
     if not timelines:
         return ""
-    cells = _select("data-cell", [own["label"] for own in timelines], "Cell")
+    cells = _select("data-cell", [series["label"] for series in timelines], "Cell")
     repetition = '<select data-repetition aria-label="Repetition"></select>'
     controls = f'<div class="controls">{cells}{repetition}<button data-reset>Reset zoom</button></div>'
     note = _quiet(f"Watched, and never above 0: {', '.join(never)}.") if never else ""
@@ -269,7 +271,7 @@ def _timelines(timelines: Sequence[timeline.Series], round_trip: str, never: Seq
 
 
 def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
-    """Every statistic of every cell, and under it how late the instrument itself was."""
+    """Return every statistic of every cell, and beneath it how late the instrument itself was."""
     if not summaries:
         return ""
     latencies = tables.latencies(summaries, intervals=True)
@@ -278,8 +280,8 @@ def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     published = " <i>thesis</i>: as published, on another host." if control.is_family(bundle.family) else ""
     note = f"In ms; small: 95 % interval across repetitions.{published}{faults}"
     cells = "".join(
-        f"<li><b>{_text(own.label)}.</b> {_text(own.text)}</li>"
-        for own in (findings.of_cell(bundle, summary) for summary in summaries)
+        f"<li><b>{_text(finding.label)}.</b> {_text(finding.text)}</li>"
+        for finding in (findings.of_cell(bundle, summary) for summary in summaries)
     )
     words = _details("Each cell in a sentence", f'<ul class="cells">{cells}</ul>')
     line = _quiet(instrument.line(bundle))
@@ -287,17 +289,17 @@ def _table(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
     return folded("table", "Latency, cycles and deadlines of every cell", body, opened=len(latencies.rows) <= LONG)
 
 
-def _claims(found: Answer) -> str:
-    """Every difference that was tested."""
+def _claims(answer: Answer) -> str:
+    """Return the section with every difference that was tested; empty without any."""
     return (
-        folded("arms", "Every difference that was tested", grid(tables.claims(found.claims)) + _quiet(_ARMS))
-        if (found.claims)
+        folded("arms", "Every difference that was tested", grid(tables.claims(answer.claims)) + _quiet(_ARMS))
+        if (answer.claims)
         else ""
     )
 
 
 def grid(given: Grid) -> str:
-    """A table, compact; an interval goes in small under its value."""
+    """Return a table in HTML, compact, with intervals in small print under their values."""
     shown = compact(given)
 
     def head(i: int) -> str:
@@ -374,9 +376,9 @@ def _plain(value: object) -> str:
 
 
 def _proofs(bundle: Bundle) -> str:
-    """What was asked, what the kernel read, and how often they agreed."""
-    found = proved.table(bundle)
-    return grid(found) if found.rows else _quiet("No knob was set, so there is nothing to prove.")
+    """Return what was requested, what the kernel read, and how often they agreed."""
+    proofs = proved.table(bundle)
+    return grid(proofs) if proofs.rows else _quiet("No knob was set, so there is nothing to prove.")
 
 
 def _repetitions(bundle: Bundle, summaries: Sequence[CellSummary]) -> str:
@@ -404,11 +406,11 @@ _NOISE = {"steal_percent": "steal %", "foreign_cpu_percent": "foreign CPU %", "l
 
 
 def _medians(summary: CellSummary) -> Iterable[tuple[int, str]]:
-    own = summary.distributions.get(summary.cell.family.round_trip)
-    if own is None:
+    distribution = summary.distributions.get(summary.cell.family.round_trip)
+    if distribution is None:
         return ()
-    medians = own.quantiles(own.each(), 0.5).tolist()
-    return zip(own.repetitions.tolist(), map(tables.milliseconds, medians), strict=True)
+    medians = distribution.quantiles(distribution.each(), 0.5).tolist()
+    return zip(distribution.repetitions.tolist(), map(tables.milliseconds, medians), strict=True)
 
 
 def _reproduce(bundle: Bundle) -> str:
@@ -434,7 +436,7 @@ _ARMS = (
 
 
 def _reading(family: Family) -> str:
-    """What the words of the page mean, those of the metrics first."""
+    """Return a glossary of the page, the metrics first."""
     first = family.round_trip
     words = {metric.formula: metric.words + (_OWN_CLOCKS if metric.difference else "") for metric in family.metrics}
     late = f"where it exceeds {first}, requests left late"
@@ -462,7 +464,7 @@ def plotted(
     bands: bool = False,
     points: int = POINTS,
 ) -> dict[str, Any]:
-    """What the script draws: latencies in µs, shares as counts, about so many points in all."""
+    """Return the script's data: latencies in µs, shares as counts, about `points` points in all."""
     limit = max(points // max(len(plots) and sum(len(plot.curves) for plot in plots), 1), 60)
     groups: dict[str, dict[str, dict[str, Any]]] = {}
     for plot in plots:
@@ -483,18 +485,18 @@ BANDS = 40
 
 
 def _line(curve: figures.Curve, limit: int, *, band: bool) -> dict[str, Any]:
-    """`x` in µs, `c` answers at or below, of `n` answered and `lost`; the band as shares of both."""
-    own = curve.distribution
-    keep = figures.points(own, limit)
+    """Return a line: `x` in µs, `c` answers at or below, of `n` answered and `lost`; the band as shares of both."""
+    distribution = curve.distribution
+    keep = figures.points(distribution, limit)
     line: dict[str, Any] = {
-        "x": own.values_us[keep].tolist(),
-        "c": own.pooled[keep].tolist(),
-        "n": own.total,
+        "x": distribution.values_us[keep].tolist(),
+        "c": distribution.pooled[keep].tolist(),
+        "n": distribution.total,
         "lost": curve.lost,
         "band": None,
     }
-    if band and figures.has_band(own):
-        at, low, high = figures.band(own, curve.seed)
+    if band and figures.has_band(distribution):
+        at, low, high = figures.band(distribution, curve.seed)
         line["band"] = {"x": at.tolist(), "low": _shares(low), "high": _shares(high)}
     return line
 
@@ -504,12 +506,12 @@ def _shares(values: Floats) -> list[float]:
 
 
 def section(name: str, title: str, body: str, data: str = "") -> str:
-    """A part of a page under its title."""
+    """Return a section of a page under its title."""
     return f'<section id="{name}"{data}><h2>{title}</h2>\n{body}</section>\n'
 
 
 def folded(name: str, title: str, body: str, *, opened: bool = False, data: str = "") -> str:
-    """A section behind its title."""
+    """Return a section that unfolds at its title."""
     state = " open" if opened else ""
     summary = f"<summary><h2>{_text(title)}</h2></summary>"
     return f'<section id="{name}"{data}><details class="section"{state}>{summary}\n{body}</details></section>\n'

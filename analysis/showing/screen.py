@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command prints: sentences and tables no wider than who reads them has room for, colour only on a terminal."""
+"""What a command prints: sentences and tables no wider than the terminal, colour only where there is one."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,19 +15,19 @@ PIPE = 120
 
 
 def terminal() -> Terminal:
-    """As wide as the terminal is; in a pipe 120, without colour."""
+    """Return a console as wide as the terminal; in a pipe 120 columns wide, without colour."""
     console = Terminal(markup=False, highlight=False)
     return console if console.is_terminal else Terminal(markup=False, highlight=False, width=PIPE)
 
 
 def say(console: Terminal, lines: Iterable[str], style: str | None = None) -> None:
-    """Each line, wrapped at words."""
+    """Print each line, wrapped at words."""
     for line in lines:
         console.print(line, style=style)
 
 
 def show(grid: Grid, console: Terminal) -> None:
-    """The table, compact; one that is too wide becomes several beneath each other, and no figure is cut."""
+    """Print the table, compact; one that is too wide is split into several beneath each other, and no figure is cut."""
     if not grid.rows:
         return
     for part in _fitting(compact(grid), console.width):
@@ -36,7 +36,7 @@ def show(grid: Grid, console: Terminal) -> None:
 
 def _fitting(grid: Grid, width: int) -> Iterator[Grid]:
     widths = [max(map(len, column)) for column in zip(grid.header, *grid.rows, strict=True)]
-    labels = sum(own + _GAP for own in widths[: grid.labels])
+    labels = sum(label_width + _GAP for label_width in widths[: grid.labels])
     parts: list[list[int]] = [[]]
     room = width - labels
     for i in range(grid.labels, len(grid.header)):

@@ -28,7 +28,7 @@ Place = Callable[[float], str]
 
 
 def forest(panel: Panel) -> str:
-    """One panel of the forest plot."""
+    """Return one panel of the forest plot as HTML."""
     low, high = panel.reach
 
     def at(value: float) -> str:
@@ -74,7 +74,7 @@ def _forest_row(row: ForestRow, panel: Panel, at: Place) -> str:
 
 
 def levels(named: Sequence[tuple[str, CellSummary]], metric: str) -> str:
-    """Median and tail of a metric in each cell with their intervals, and what was lost or came too late."""
+    """Return median and tail of a metric in each cell with intervals, lost cycles and missed deadlines."""
     shown = [(label, s) for label, s in named[:ROWS] if metric in s.estimates]
     if not shown:
         return ""
@@ -115,18 +115,18 @@ def _values(summary: CellSummary, metric: str) -> list[float]:
 
 
 def _first_of_its_conditions(named: Sequence[tuple[str, CellSummary]]) -> list[bool]:
-    """The thesis has no arms: its figure stands once, beside the first."""
+    """Return which cells are the first of their conditions; the thesis, without arms, is shown beside those."""
     keys = [(s.cell.scenario, *s.cell.values) for _, s in named]
     return [keys.index(key) == i for i, key in enumerate(keys)]
 
 
 def _level_row(label: str, summary: CellSummary, metric: str, at: Place, *, beside_thesis: bool) -> str:
-    own = summary.estimates[metric]
-    first, last = at(own["min"].value_us), at(own["max"].value_us)
+    estimates = summary.estimates[metric]
+    first, last = at(estimates["min"].value_us), at(estimates["max"].value_us)
     parts = [f'<line class="reach" x1="{first}" x2="{last}" y1="50%" y2="50%"/>']
     parts.append(f'<line class="reach" x1="{last}" x2="{last}" y1="25%" y2="75%"/>')
     for name, kind in (("p50", "median"), ("p99", "tail")):
-        estimate = own.get(name)
+        estimate = estimates.get(name)
         if estimate and math.isfinite(estimate.value_us):
             if estimate.low_us is not None and estimate.high_us is not None and math.isfinite(estimate.high_us):
                 ends = f'x1="{at(estimate.low_us)}" x2="{at(estimate.high_us)}"'
@@ -137,7 +137,7 @@ def _level_row(label: str, summary: CellSummary, metric: str, at: Place, *, besi
     if published and beside_thesis:
         x = at(published.value_us)
         parts.append(f'<svg x="{x}" y="50%" overflow="visible"><path class="thesis" d="M0-6l6 6-6 6-6-6z"/></svg>')
-    words = ", ".join("lost" if name in summary.cut[metric] else _value(own, name) for name in ("p50", "p99"))
+    words = ", ".join("lost" if name in summary.cut[metric] else _value(estimates, name) for name in ("p50", "p99"))
     counts, misses = summary.counts, summary.misses
     return (
         f'<tr><th scope="row">{_text(label)}</th>{_strip(parts)}<td class="number">{words}</td>'
@@ -161,11 +161,11 @@ def _share(count: int, offered: int, name: str) -> str:
     return f'<td class="number{kind}" data-name="{name}">{count:,}{share}</td>'
 
 
-def in_order(found: InOrder) -> str:
-    """A row of dots a cell: value upwards, order of running to the right."""
-    if not found.rows:
+def in_order(ordered: InOrder) -> str:
+    """Return a row of dots a cell: value upwards, order of running to the right."""
+    if not ordered.rows:
         return ""
-    low, high = found.reach_us
+    low, high = ordered.reach_us
     log = low > 0 and high / low > 5
 
     def up(value: float) -> str:
@@ -175,14 +175,14 @@ def in_order(found: InOrder) -> str:
         return f"{88 - 68 * share:.1f}%"
 
     def at(order: float) -> str:
-        return f"{1 + 98 * order / max(found.last, 1):.2f}%"
+        return f"{1 + 98 * order / max(ordered.last, 1):.2f}%"
 
-    rows = "".join(_order_row(row, found.quantity, at, up) for row in found.rows)
+    rows = "".join(_order_row(row, ordered.quantity, at, up) for row in ordered.rows)
     scale = f"{rough(low)} to {rough(high)} ms{', logarithmic' if log else ''}"
-    title = f"Every repetition in the order run: {found.name}, each row from {scale}"
-    more = f'<p class="quiet">{found.left_out} more cells are not drawn.</p>' if found.left_out else ""
+    title = f"Every repetition in the order run: {ordered.name}, each row from {scale}"
+    more = f'<p class="quiet">{ordered.left_out} more cells are not drawn.</p>' if ordered.left_out else ""
     body = f"{_head(('', 'first to last repetition of the run', 'lowest, median, highest in ms'))}<tbody>{rows}</tbody>"
-    return _figure("order", title, body, more + _order_key(found))
+    return _figure("order", title, body, more + _order_key(ordered))
 
 
 def _order_row(row: OrderRow, quantity: Quantity, at: Place, up: Place) -> str:
@@ -192,8 +192,8 @@ def _order_row(row: OrderRow, quantity: Quantity, at: Place, up: Place) -> str:
     for dot in row.dots:
         mark = _MARK["lost" if math.isinf(dot.value_us) else dot.state]
         lost = f", {dot.lost} lost" if dot.lost else ""
-        told = f"<title>number {dot.order + 1}: {quantity.text(dot.value_us)}{lost}, {STATES[dot.state]}</title>"
-        parts.append(f'<svg x="{at(dot.order)}" y="{up(dot.value_us)}" overflow="visible">{mark}{told}</svg>')
+        tooltip = f"<title>number {dot.order + 1}: {quantity.text(dot.value_us)}{lost}, {STATES[dot.state]}</title>"
+        parts.append(f'<svg x="{at(dot.order)}" y="{up(dot.value_us)}" overflow="visible">{mark}{tooltip}</svg>')
     words = ", ".join(quantity.figure(value) for value in (values[0], middle, values[-1]))
     number = f'<td class="number" data-name="lowest, median, highest">{words}</td>'
     return f'<tr><th scope="row">{_text(row.label)}</th>{_strip(parts)}{number}</tr>'
@@ -207,12 +207,12 @@ _MARK = {
 }
 
 
-def _order_key(found: InOrder) -> str:
-    names = STATES | {"lost": found.cut}
+def _order_key(ordered: InOrder) -> str:
+    names = STATES | {"lost": ordered.cut}
     shown = (
         f'<span><svg><svg x="7" y="7" overflow="visible">{mark}</svg></svg>{names[state]}</span> '
         for state, mark in _MARK.items()
-        if state in found.states
+        if state in ordered.states
     )
     return f'<p class="quiet key">{"".join(shown)}<span>line: the median</span></p>'
 
@@ -244,14 +244,14 @@ def _axis_row(axis: str, after: int) -> str:
 
 
 def _step(span: float) -> float:
-    """A round step that gives four to eight ticks."""
+    """Return a round step that gives four to eight ticks."""
     raw = span / 6
     power = 10.0 ** math.floor(math.log10(raw))
     return next(power * step for step in (1, 2, 5, 10) if power * step >= raw)
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round values in µs on a logarithmic axis; fewer of them where it spans much, even steps where it spans little."""
+    """Return round values in µs for a logarithmic axis: fewer where it spans much, even steps where it spans little."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1, 2, 5) if high / low < WIDE else (1,)
     inside = [tick for power in powers for step in steps if low <= (tick := step * 10.0**power) <= high]

@@ -16,7 +16,7 @@ COLUMNS = ("metric", "statistic", "value_us", "count", "confidence_low", "confid
 
 
 def render(summaries: Sequence[CellSummary], axes: Sequence[Axis]) -> str:
-    """The file's text; the column `arm` comes last, only where there are arms."""
+    """Return the text of summary.csv; the column `arm` comes last, only where there are arms."""
     columns = ["scenario", *(axis.name for axis in axes), *COLUMNS]
     arms = any(summary.cell.arm for summary in summaries)
     text = io.StringIO()
@@ -31,8 +31,8 @@ def render(summaries: Sequence[CellSummary], axes: Sequence[Axis]) -> str:
 def _rows(summary: CellSummary) -> Iterator[list[object]]:
     cell = summary.cell
     for metric, estimates in summary.estimates.items():
-        found = summary.distributions[metric]
-        count = found.offered if metric == RECOVERY else found.total
+        distribution = summary.distributions[metric]
+        count = distribution.offered if metric == RECOVERY else distribution.total
         for statistic, estimate in estimates.items():
             yield [cell.scenario, *cell.values, metric, statistic, *_values(estimate, count)]
     for quantity, interval in summary.outcomes.items():
@@ -45,10 +45,10 @@ def _values(estimate: Estimate, count: int) -> list[object]:
 
 
 def microseconds(value: float | None) -> str:
-    """Two decimals at most, as the thesis prints them; empty where there is no value, or losses leave no bound."""
+    """Return µs to two decimals at most, as in the thesis; empty where there is no value, or losses leave no bound."""
     return "" if value is None or math.isinf(value) else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def number(value: float | None) -> str:
-    """A share or a burst, to six digits; empty where there is none."""
+    """Return a share or a burst to six digits; empty where there is none."""
     return "" if value is None else f"{value:.6g}"

@@ -18,19 +18,19 @@ THESIS = "thesis"
 
 
 def latencies(summaries: Sequence[CellSummary], *, intervals: bool) -> Grid:
-    """Each metric of each cell; the thesis' figures once for the same conditions; `intervals` adds 95 % intervals."""
-    told: set[tuple[Value, ...]] = set()
+    """Return a row a cell and metric, the thesis' figures once for the same conditions; `intervals` adds 95 % ones."""
+    shown: set[tuple[Value, ...]] = set()
     rows: list[tuple[str, ...]] = []
     for summary in summaries:
         conditions = (summary.cell.scenario, *summary.cell.values)
         for metric in summary.cell.family.by_name:
-            rows += _metric_rows(summary, metric, intervals=intervals, beside_thesis=conditions not in told)
-        told.add(conditions)
+            rows += _metric_rows(summary, metric, intervals=intervals, beside_thesis=conditions not in shown)
+        shown.add(conditions)
     return _of_cells("Latency in ms", summaries, ("metric", "n", *STATISTICS), rows)
 
 
 def counts(summaries: Sequence[CellSummary]) -> Grid:
-    """Cycles offered, answered and lost."""
+    """Return cycles offered, answered and lost, a row a cell."""
     rows = [
         (*_cell(summary), str(summary.repetitions), *(f"{getattr(summary.counts, name):,}" for name in COUNTS))
         for summary in summaries
@@ -39,7 +39,7 @@ def counts(summaries: Sequence[CellSummary]) -> Grid:
 
 
 def deadlines(summaries: Sequence[CellSummary]) -> Grid:
-    """Cycles without an answer by their deadline, counted from the intended time, and the most of them in a row."""
+    """Return cycles without an answer by their deadline, from the intended time, and the most of them in a row."""
     rows = [
         (*_cell(s), f"{s.misses.deadline_ms} ms", f"{s.misses.count:,}", _percent(s), str(s.misses.longest_burst))
         for s in summaries
@@ -50,19 +50,19 @@ def deadlines(summaries: Sequence[CellSummary]) -> Grid:
 def _of_cells(
     title: str, summaries: Sequence[CellSummary], columns: Sequence[str], rows: Sequence[tuple[str, ...]]
 ) -> Grid:
-    """A table whose rows begin with a cell and one more label."""
+    """Return a table whose rows begin with a cell and one more label."""
     axes = summaries[0].cell.family.axes if summaries else ()
     header = ("scenario", "arm", *(axis.heading for axis in axes), *columns)
     return _drop_empty(Grid(title, header, 3 + len(axes), tuple(rows)))
 
 
 def of_cells(summaries: Sequence[CellSummary]) -> tuple[Grid, ...]:
-    """Latencies, cycles and deadlines, without intervals: what a terminal shows."""
+    """Return latencies, cycles and deadlines without intervals, for a terminal."""
     return latencies(summaries, intervals=False), counts(summaries), deadlines(summaries)
 
 
-def claims(found: Sequence[Claim]) -> Grid:
-    """B − A, statistic by statistic, with the verdicts."""
+def claims(tested: Sequence[Claim]) -> Grid:
+    """Return B − A, statistic by statistic, with the verdicts."""
     rows = tuple(
         (
             _pair(claim),
@@ -76,7 +76,7 @@ def claims(found: Sequence[Claim]) -> Grid:
             f"{claim.cliffs_delta:+.2f}",
             claim.words,
         )
-        for claim in found
+        for claim in tested
     )
     header = ("cell", "metric", "", "A", "B", "B − A", "95 % interval", "change", "Cliff's δ", "B")
     return Grid("B against A", header, 3, rows)
@@ -88,7 +88,7 @@ def _pair(claim: Claim) -> str:
 
 
 def faults(summaries: Sequence[CellSummary]) -> tuple[str, ...]:
-    """One line for each published figure beside ours that contradicts itself."""
+    """Return a line for each published figure beside ours that contradicts itself."""
     lines = {
         f"{thesis.FAULTY} {words}"
         for s in summaries
@@ -100,7 +100,7 @@ def faults(summaries: Sequence[CellSummary]) -> tuple[str, ...]:
 
 
 def differences(panel: Panel) -> Grid:
-    """One panel of the forest plot in figures."""
+    """Return one panel of the forest plot in figures."""
     rows = tuple((row.label, f"{MARKS[row.kind]} {row.verdict}", row.amount) for row in panel.rows)
     title = panel.title[0].upper() + panel.title[1:]
     return Grid(f"{title} (less is better)", ("", "verdict", "difference [95 %]"), 2, rows)
@@ -143,12 +143,12 @@ def _percent(summary: CellSummary) -> str:
 
 
 def milliseconds(value_us: float) -> str:
-    """µs as ms, to the µs."""
+    """Return µs as ms, to the µs."""
     return f"{value_us / 1000:.3f}"
 
 
 def _drop_empty(grid: Grid) -> Grid:
-    """Without columns that say nothing in any row, such as `arm` where there are no arms."""
+    """Return the table without columns that are empty in every row, such as `arm` where there are no arms."""
     keep = [i for i in range(len(grid.header)) if any(row[i] for row in grid.rows) or not grid.rows]
     labels = sum(i < grid.labels for i in keep)
     rows = tuple(tuple(row[i] for i in keep) for row in grid.rows)

@@ -23,7 +23,7 @@ KEYS = ("t_ns", "order", "service")
 
 @dataclass(frozen=True)
 class Quantity:
-    """A column of resources.parquet: how a plot and its readout name it, and the least that fills the axis."""
+    """A column of resources.parquet: its names in a plot and its readout, and the least value that fills the axis."""
 
     name: str
     label: str
@@ -48,37 +48,37 @@ Series = dict[str, Any]
 
 
 def of(bundle: Bundle) -> list[Series]:
-    """For each cell with counted repetitions, its label and the repetitions' series."""
+    """Return, for each cell with counted repetitions, its label and the repetitions' series."""
     rows = _causes(bundle)
-    causes = {int(str(key[0])): own for key, own in rows.partition_by("order", as_dict=True).items()}
+    causes = {int(str(key[0])): of_order for key, of_order in rows.partition_by("order", as_dict=True).items()}
     counted = [repetition for repetition in bundle.repetitions if repetition.counted]
     slices = int(np.clip(POINTS // max(len(counted), 1), *SLICES))
-    found = []
+    timelines = []
     for cell in bundle.cells:
-        own = {r.repetition: r for r in counted if r.cell == cell.index}
-        series = list(_of_cell(bundle, cell, own, causes, slices)) if own else []
+        by_number = {r.repetition: r for r in counted if r.cell == cell.index}
+        series = list(_of_cell(bundle, cell, by_number, causes, slices)) if by_number else []
         if series:
-            found.append({"label": cell.label, "repetitions": series})
-    return found
+            timelines.append({"label": cell.label, "repetitions": series})
+    return timelines
 
 
 def quiet(bundle: Bundle, timelines: Sequence[Series]) -> list[str]:
-    """What was watched and was never above 0 in any repetition, named as in the readout."""
+    """Return what was watched but never above 0 in any repetition, named as in the readout."""
     watched = set(_causes(bundle).columns)
-    seen = {name for cell in timelines for own in cell["repetitions"] for name in own["causes"]}
+    seen = {name for cell in timelines for repetition in cell["repetitions"] for name in repetition["causes"]}
     return [quantity.short for quantity in QUANTITIES if quantity.name in watched - seen]
 
 
 def services(timelines: Sequence[Series]) -> list[str]:
-    """Every service that anything was seen of."""
-    causes = (own["causes"] for cell in timelines for own in cell["repetitions"])
-    return sorted({str(one["service"]) for own in causes for series in own.values() for one in series})
+    """Return every service that has a series, sorted."""
+    causes = (repetition["causes"] for cell in timelines for repetition in cell["repetitions"])
+    return sorted({str(one["service"]) for by_quantity in causes for series in by_quantity.values() for one in series})
 
 
 def _of_cell(
-    bundle: Bundle, cell: Cell, own: Mapping[int, Repetition], causes: Mapping[int, pl.DataFrame], slices: int
+    bundle: Bundle, cell: Cell, repetitions: Mapping[int, Repetition], causes: Mapping[int, pl.DataFrame], slices: int
 ) -> Iterator[Series]:
-    for _, repetition in sorted(own.items()):
+    for _, repetition in sorted(repetitions.items()):
         rows = cycles.in_order(bundle.rows.of(cell.index, {repetition.repetition}))
         if rows.is_empty():
             continue
@@ -99,7 +99,7 @@ def _of_cell(
 
 
 def _slowest(took_us: Integers, slices: int) -> Integers:
-    """Indices of all answered cycles, or of the slowest in each of as many slices as can be told apart."""
+    """Return indices of all answered cycles, or of the slowest in each of `slices` slices."""
     answered = np.flatnonzero(took_us != cycles.MISSING)
     if len(answered) <= slices:
         return answered
@@ -108,7 +108,7 @@ def _slowest(took_us: Integers, slices: int) -> Integers:
 
 
 def _causes(bundle: Bundle) -> pl.DataFrame:
-    """resources.parquet with the quantities that are known here; empty where the run watched none."""
+    """Return resources.parquet with the quantities that are known here; empty where the run watched none."""
     path, files = bundle.folder / "resources.parquet", tables(bundle.folder, "resources")
     if not files:
         return pl.DataFrame(schema={"t_ns": pl.Int64, "order": pl.Int64, "service": pl.String})
@@ -125,15 +125,15 @@ def _causes(bundle: Bundle) -> pl.DataFrame:
 
 
 def _series(rows: pl.DataFrame, start_ns: int) -> dict[str, list[Series]]:
-    """By quantity, a series for each service in which it was ever above 0."""
-    found: dict[str, list[Series]] = {}
-    for (service,), own in rows.sort("t_ns").partition_by("service", as_dict=True, maintain_order=True).items():
-        at = [(t_ns - start_ns) // 1_000_000 for t_ns in own["t_ns"].to_list()]
-        for name in own.columns[len(KEYS) :]:
-            values = [_rounded(value) for value in own[name].to_list()]
+    """Return, by quantity, a series for each service in which it was ever above 0."""
+    by_quantity: dict[str, list[Series]] = {}
+    for (service,), of_service in rows.sort("t_ns").partition_by("service", as_dict=True, maintain_order=True).items():
+        at = [(t_ns - start_ns) // 1_000_000 for t_ns in of_service["t_ns"].to_list()]
+        for name in of_service.columns[len(KEYS) :]:
+            values = [_rounded(value) for value in of_service[name].to_list()]
             if any(values):
-                found.setdefault(name, []).append({"service": str(service), "at": at, "v": values})
-    return {name: sorted(series, key=lambda one: str(one["service"])) for name, series in found.items()}
+                by_quantity.setdefault(name, []).append({"service": str(service), "at": at, "v": values})
+    return {name: sorted(series, key=lambda one: str(one["service"])) for name, series in by_quantity.items()}
 
 
 def _rounded(value: float | None) -> float | None:

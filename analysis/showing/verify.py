@@ -22,14 +22,14 @@ SEALED = ("bundle.json", "samples.parquet")
 
 @dataclass(frozen=True)
 class Report:
-    """What was found wrong, and what held."""
+    """The findings of a verification, and the checks that held."""
 
     findings: tuple[str, ...]
     held: tuple[str, ...]
 
 
 def verify(folder: Path) -> Report:
-    """Checks everything that can still be checked; raises `BundleError` only where `folder` is no bundle at all."""
+    """Check everything that can still be checked; raise `BundleError` only where `folder` is no bundle at all."""
     if not (folder / "bundle.json").is_file():
         read(folder)
     try:
@@ -56,7 +56,7 @@ def verify(folder: Path) -> Report:
 
 
 def _sums(folder: Path) -> Iterator[str]:
-    """Every file that the runner sealed is there and unchanged, and what matters is sealed."""
+    """Check that every file that the runner sealed is there and unchanged, and that all that matters is sealed."""
     path = folder / SUMS
     if not path.is_file():
         yield f"{SUMS}: missing: the run did not end normally, or it was removed"
@@ -74,7 +74,7 @@ def _integrity(bundle: Bundle) -> Iterator[str]:
 
 
 def _repetitions(bundle: Bundle) -> Iterator[str]:
-    """Only valid or noisy repetitions count, and each planned one counts once, itself or by a re-run."""
+    """Check that only valid or noisy repetitions count, and each planned one once, itself or by a re-run."""
     if bundle.status != "complete":
         yield f"bundle.json: the run is {bundle.status}: {bundle.document.get('reason') or 'ended early'}"
     for repetition in bundle.repetitions:
@@ -88,7 +88,7 @@ def _repetitions(bundle: Bundle) -> Iterator[str]:
 
 
 def _proofs(bundle: Bundle) -> Iterator[str]:
-    """Each knob of each counted repetition was read back, and as requested."""
+    """Check that each knob of each counted repetition was read back as requested."""
     lacking: dict[str, list[str]] = {}
     for repetition, service, knob, holds in integrity.proofs(bundle):
         if not holds:
@@ -99,7 +99,7 @@ def _proofs(bundle: Bundle) -> Iterator[str]:
 
 
 def _derivation(bundle: Bundle) -> Iterator[str]:
-    """Tables and figures, made again in a folder of their own, are the bundle's byte for byte."""
+    """Check that tables and figures, derived again in a folder of their own, are the bundle's byte for byte."""
     sums = bundle.folder / derived.SUMS
     changed = list(checksums.findings(sums)) if sums.is_file() else []
     yield from changed

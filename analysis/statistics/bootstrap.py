@@ -24,7 +24,7 @@ BELOW = float(special.ndtr(-1))
 
 @lru_cache(maxsize=32)
 def resample(repetitions: int, seed: tuple[int, ...]) -> Integers:
-    """(RESAMPLES, R): how often each repetition is drawn, R draws with replacement each; the same for the same seed."""
+    """Return (RESAMPLES, R): how often each repetition is drawn in R draws with replacement; the seed fixes it."""
     draws = np.random.default_rng(seed).integers(0, repetitions, size=(RESAMPLES, repetitions))
     cells = draws + repetitions * np.arange(RESAMPLES)[:, None]
     weights = np.bincount(cells.ravel(), minlength=RESAMPLES * repetitions).reshape(RESAMPLES, repetitions)
@@ -35,14 +35,14 @@ def resample(repetitions: int, seed: tuple[int, ...]) -> Integers:
 def interval(
     value: Floats, replicates: Floats, repetitions: int, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """The interval of this confidence around `value` (…) from `replicates` (RESAMPLES, …)."""
+    """Return the interval (low, high) around `value` (…) at this confidence, from `replicates` (RESAMPLES, …)."""
     width = _factor(repetitions, confidence) * replicates.std(axis=0)
     return value - width, value + width
 
 
 @cache
 def _factor(repetitions: int, confidence: float) -> float:
-    """How many standard deviations of the replicates the interval reaches to either side."""
+    """Return the interval's half-width in standard deviations of the replicates."""
     t = float(special.stdtrit(repetitions - 1, (1 + confidence) / 2))
     return t * math.sqrt(repetitions / (repetitions - 1))
 
@@ -50,7 +50,7 @@ def _factor(repetitions: int, confidence: float) -> float:
 def positive_interval(
     value: Floats, replicates: Floats, repetitions: int, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """`interval` on the logarithm, as suits a latency: never below 0, and longer towards the tail.
+    """Return `interval` on the logarithm, as suits a latency: never below 0, and longer towards the tail.
 
     Where losses make some replicates infinite there is no upper limit, and the lower one follows from the distance of
     the value to the replicates' 15.87th percentile, one standard deviation of a normal distribution below its middle.

@@ -39,7 +39,7 @@ class Outcomes:
     missed_burst: Integers
 
     def misses(self, deadline_ms: int) -> Misses:
-        """All of them together."""
+        """Return the missed deadlines of all repetitions together."""
         return Misses(deadline_ms, int(self.missed.sum()), int(np.max(self.missed_burst, initial=0)))
 
 
@@ -58,54 +58,54 @@ class Cycles:
     rows: dict[str, int]
 
     def latencies(self, metric: str) -> Distribution:
-        """The distribution of a metric over the cycles offered, lost ones last."""
+        """Return the distribution of a metric over the cycles offered, lost ones last."""
         return distribution.of_values(self.latencies_us[metric], self.repetition, MISSING)
 
     def variation(self, metric: str) -> tuple[Integers, Integers]:
-        """(R,) each: the sum of absolute differences of latency between one cycle and the next, and their number.
+        """Return, (R,) each, the sum of absolute differences in latency between successive cycles, and their number.
 
         |D(i−1, i)| of RFC 3550, section 6.4.1, in µs; none across a lost cycle. Jitter is their mean; the RFC's
         running average would forget all but the last some dozens of cycles.
         """
-        own = self.latencies_us[metric]
-        pairs = (self.repetition[1:] == self.repetition[:-1]) & (own[1:] != MISSING) & (own[:-1] != MISSING)
-        steps = np.abs(np.diff(own)[pairs])
+        values_us = self.latencies_us[metric]
+        pairs = (self.repetition[1:] == self.repetition[:-1]) & (values_us[1:] != MISSING) & (values_us[:-1] != MISSING)
+        steps = np.abs(np.diff(values_us)[pairs])
         if not len(steps):
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         starts = distribution.clusters(self.repetition[1:][pairs])
         return np.add.reduceat(steps, starts), np.diff(np.append(starts, len(steps)))
 
     def ramps(self, metric: str) -> Floats:
-        """(R,): how much the mean latency of the second half exceeds that of the first, as a share of the first.
+        """Return (R,): how much the second half's mean latency exceeds that of the first, as a share of the first.
 
         Of answered cycles; repetitions in which a half has none are left out.
         """
-        own = self.latencies_us[metric]
-        if not len(own):
+        values_us = self.latencies_us[metric]
+        if not len(values_us):
             return np.zeros(0)
         starts = distribution.clusters(self.repetition)
-        middles = starts + np.diff(np.append(starts, len(own))) // 2
+        middles = starts + np.diff(np.append(starts, len(values_us))) // 2
         halves = np.unique(np.concatenate([starts, middles]))
         if len(halves) != 2 * len(starts):  # a repetition of one cycle has no halves
             return np.zeros(0)
-        answered = own != MISSING
-        sums = np.add.reduceat(np.where(answered, own, 0), halves)
+        answered = values_us != MISSING
+        sums = np.add.reduceat(np.where(answered, values_us, 0), halves)
         counts = np.add.reduceat(answered.astype(np.int64), halves)
         means = (sums / np.maximum(counts, 1)).reshape(-1, 2)
         whole = (counts.reshape(-1, 2) > 0).all(axis=1) & (means[:, 0] > 0)
         return np.asarray(means[whole, 1] / means[whole, 0] - 1)
 
     def reordered(self) -> int:
-        """Cycles answered after a later one was: reordering as RFC 4737, section 3, counts it."""
+        """Return the number of cycles answered after a later one: reordering as in RFC 4737, section 3."""
         total = 0
-        for own in self._by_repetition(self.received_ns):
-            answered = own[own != MISSING]
+        for received_ns in self._by_repetition(self.received_ns):
+            answered = received_ns[received_ns != MISSING]
             earliest_after = np.minimum.accumulate(answered[::-1])[::-1]
             total += int((answered > earliest_after).sum())
         return total
 
     def outcomes(self, deadline_ms: int) -> Outcomes:
-        """What became of the cycles; one missed that was not answered within `deadline_ms` of when it was due."""
+        """Return the cycles' outcomes; a cycle not answered within `deadline_ms` of when it was due is missed."""
         from_intended = self.latencies_us[self.family.intended]
         lost = from_intended == MISSING
         missed = lost | (from_intended > 1000 * deadline_ms)
@@ -117,7 +117,7 @@ class Cycles:
         return Outcomes(sizes, *counts, *(self._bursts(flags, starts) for flags in (lost, missed)))
 
     def _bursts(self, flags: npt.NDArray[np.bool_], starts: Integers) -> Integers:
-        """(R,): the longest run of true in each cluster; none reaches across two repetitions."""
+        """Return (R,): the longest run of true in each cluster; none reaches across two repetitions."""
         before = np.concatenate([[False], flags[:-1] & (self.repetition[1:] == self.repetition[:-1])])
         first = np.flatnonzero(flags & ~before)
         if not len(first):
@@ -133,7 +133,7 @@ class Cycles:
 
 
 def read(bundle: Bundle, cell: Cell) -> Cycles:
-    """Every cycle of the cell's counted repetitions, without warm-up."""
+    """Return every cycle of the cell's counted repetitions, without warm-up."""
     rows = bundle.counted(cell)
     statuses = dict(rows["status"].value_counts().iter_rows())
     ordered = in_order(rows)
@@ -142,19 +142,19 @@ def read(bundle: Bundle, cell: Cell) -> Cycles:
         family=cell.family,
         repetition=_whole(ordered, pl.col("repetition")),
         received_ns=_whole(ordered, received_ns),
-        latencies_us={metric: _whole(ordered, own) for metric, own in latencies.items()},
+        latencies_us={metric: _whole(ordered, latency) for metric, latency in latencies.items()},
         rows=statuses,
     )
 
 
 def latencies_us(family: Family) -> dict[str, pl.Expr]:
-    """By metric, what gives whole µs from rows as `Rows` has them; null where there was no answer."""
+    """Return, by metric, an expression on rows (as in `Rows`) for whole µs; null where there was no answer."""
     from_intended = (_received_ns(family) - pl.col("intended_ns") + 500) // 1000
     return {**{metric.name: pl.col(metric.column) for metric in family.metrics}, family.intended: from_intended}
 
 
 def _received_ns(family: Family) -> pl.Expr:
-    """When the answer was received; word of a board's failure is received, but is no answer."""
+    """Return an expression for when the answer was received; a message of the board's failure is no answer."""
     return pl.when(pl.col(family.metrics[0].column).is_not_null()).then(pl.col("received_ns"))
 
 
@@ -163,7 +163,7 @@ def _whole(rows: pl.DataFrame, values: pl.Expr) -> Integers:
 
 
 def in_order(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a cycle, by repetition and sequence, as they mostly are already."""
+    """Return one row a cycle, sorted by repetition and sequence unless they already are."""
     if (again := rows["status"] == "duplicate").any():
         rows = rows.filter(~again)
     step = rows.select("repetition", "sequence").select(pl.all().diff())

@@ -47,16 +47,18 @@ class Distribution:
         return np.asarray(self.counts.sum(axis=1))
 
     def without_lost(self) -> "Distribution":
-        """The same repetitions, less what they lost."""
+        """Return the same repetitions without their lost cycles."""
         return replace(self, lost=np.zeros_like(self.lost))
 
     def of_answered(self) -> "Distribution":
-        """Without lost cycles, and without the repetitions that answered nothing."""
+        """Return the distribution without lost cycles, and without repetitions that answered nothing."""
         if not self.lost.any():
             return self
         some = self.answered > 0
-        own = self.without_lost()
-        return replace(own, counts=own.counts[some], repetitions=own.repetitions[some], lost=own.lost[some])
+        lossless = self.without_lost()
+        return replace(
+            lossless, counts=lossless.counts[some], repetitions=lossless.repetitions[some], lost=lossless.lost[some]
+        )
 
     @cached_property
     def cumulative(self) -> Integers:
@@ -69,22 +71,22 @@ class Distribution:
         return np.cumsum(self.counts.sum(axis=0))
 
     def pooled_quantile(self, q: float) -> float:
-        """The quantile `q` of all repetitions, as `quantiles` has it."""
+        """Return the quantile `q` of all repetitions in µs, defined as in `quantiles`."""
         position = (self.offered - 1) * q
         low, high = (self._at_rank(rank) for rank in (math.floor(position), math.ceil(position)))
         return low if low == high else low + (high - low) * (position - math.floor(position))
 
     def _at_rank(self, rank: int) -> float:
-        """The value that `rank` others precede; infinite among the lost."""
+        """Return the value that `rank` others precede; infinite among the lost."""
         at = int(np.searchsorted(self.pooled, rank, side="right"))
         return float(self.values_us[at]) if at < len(self.values_us) else math.inf
 
     def each(self) -> Integers:
-        """(R, R): weights that pick each repetition alone."""
+        """Return (R, R): weights that pick each repetition alone."""
         return np.eye(len(self.repetitions), dtype=np.int64)
 
     def means(self, weights: Integers) -> Floats:
-        """(B,): the mean, in µs, for each of B weightings of the repetitions, `weights` (B, R)."""
+        """Return (B,): the mean, in µs, for each of B weightings of the repetitions, `weights` (B, R)."""
         return weighted_means(self.sums, self.answered, weights)
 
     @cached_property
@@ -93,7 +95,7 @@ class Distribution:
         return self.counts @ self.values_us
 
     def quantiles(self, weights: Integers, q: float) -> Floats:
-        """(B,): the quantile `q` in µs for each of B weightings of the repetitions, `weights` (B, R).
+        """Return (B,): the quantile `q` in µs for each of B weightings of the repetitions, `weights` (B, R).
 
         Linear between order statistics at 1 + (n − 1) q: definition 7 of Hyndman and Fan (1996), "Sample quantiles in
         statistical packages", The American Statistician 50(4). A weight is the number of times a repetition is taken.
@@ -110,7 +112,7 @@ class Distribution:
             return np.where(np.isinf(following), np.where(part > 0, following, values), between)
 
     def _order_statistics(self, rank: Integers, weights: Integers, least: Integers | None) -> tuple[Integers, Floats]:
-        """(B,) each: the value that `rank` (B,) others precede and where it is in `values_us`, at `least` (B,) or on.
+        """Return, (B,) each, place in `values_us` (at least `least` (B,)) and value of what `rank` (B,) others precede.
 
         A binary search over the values, for all B at once.
         """
@@ -132,7 +134,7 @@ class Distribution:
         return lows, np.where(lost, np.inf, self.values_us[lows])
 
     def _between(self, shares: Floats) -> tuple[int, int]:
-        """The first and the last place in `values_us` where a mixture of repetitions can reach one of these shares.
+        """Return first and last place in `values_us` where a mixture of repetitions can reach one of these shares.
 
         A mixture's quantile lies between the least and the greatest of its parts.
         """
@@ -144,33 +146,33 @@ class Distribution:
 
 
 def weighted_means(sums: Integers, counts: Integers, weights: Integers) -> Floats:
-    """(B,): the mean over repetitions of given sum and count, both (R,), for each of B weightings (B, R)."""
+    """Return (B,): the mean over repetitions of given sum and count, both (R,), for each of B weightings (B, R)."""
     return np.asarray((weights * sums).sum(axis=1) / (weights * counts).sum(axis=1))
 
 
 def of_samples(samples_us: Integers) -> Distribution:
-    """From samples (R, n), a row a repetition."""
+    """Return the distribution of samples (R, n) in µs, a row a repetition."""
     repetitions = np.repeat(np.arange(1, len(samples_us) + 1), samples_us.shape[1])
     return of_values(samples_us.ravel(), repetitions, missing=-1)
 
 
 def of_values(values_us: Integers, repetition: Integers, missing: int) -> Distribution:
-    """From samples (N,) and the repetition (N,), ascending, of each; a value that is `missing` is a lost cycle."""
+    """Return the distribution of samples (N,), each with its repetition (N,), ascending; `missing` is a lost cycle."""
     if not len(repetition):
         return Distribution(repetition, np.zeros((0, 0), dtype=np.int64), repetition, repetition)
     firsts = clusters(repetition)
     parts = [part[part != missing] for part in np.split(values_us, firsts[1:])]
-    found = [_tally(part) for part in parts]
-    distinct = np.unique(np.concatenate([part for part, _ in found]))
-    counts = np.zeros((len(found), len(distinct)), dtype=np.int64)
-    for row, (part, count) in zip(counts, found, strict=True):
+    tallies = [_tally(part) for part in parts]
+    distinct = np.unique(np.concatenate([part for part, _ in tallies]))
+    counts = np.zeros((len(tallies), len(distinct)), dtype=np.int64)
+    for row, (part, count) in zip(counts, tallies, strict=True):
         row[np.searchsorted(distinct, part)] = count
     sizes = np.diff(np.append(firsts, len(values_us)))
     return Distribution(distinct, counts, repetition[firsts], sizes - counts.sum(axis=1))
 
 
 def clusters(repetition: Integers) -> Integers:
-    """Where each repetition starts in `repetition` (N,), ascending, N > 0.
+    """Return where each repetition starts in `repetition` (N,), ascending, N > 0.
 
     Above `CLUSTERS` repetitions, neighbours are taken together: clusters are independent as repetitions are, and so
     many are plenty.
@@ -180,7 +182,7 @@ def clusters(repetition: Integers) -> Integers:
 
 
 def _tally(values: Integers) -> tuple[Integers, Integers]:
-    """The distinct values, ascending, and how often each is there; by counting where sorting can be spared."""
+    """Return the distinct values, ascending, and how often each occurs; counts instead of sorting where possible."""
     if not len(values):
         return values, values
     low = values.min()

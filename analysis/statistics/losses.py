@@ -25,7 +25,7 @@ class Losses:
 
     @property
     def text(self) -> str:
-        """As a sentence."""
+        """The losses in a sentence."""
         words = f"{self.lost:,} of {self.offered:,} cycles were lost" if self.lost else f"None of {self.offered:,} lost"
         words += f", {self.silent} of {plural(self.repetitions, 'repetition')} answered nothing" if self.silent else ""
         if self.set_aside_lost:
@@ -37,7 +37,7 @@ class Losses:
 
 
 def of(bundle: Bundle) -> tuple[Losses, ...]:
-    """Of each cell that anything ran of, in the plan's order."""
+    """Return the losses of each cell that has run at all, in the plan's order."""
     ran = {cell.index: [r for r in bundle.repetitions if r.cell == cell.index] for cell in bundle.cells}
     return tuple(_of_cell(cell, ran[cell.index]) for cell in bundle.cells if ran[cell.index])
 

@@ -8,14 +8,14 @@ from analysis.reading.arrays import Floats
 
 
 def of(values: Floats) -> float:
-    """The middle of `values` (N,), or halfway between the two in the middle; infinite where either is."""
+    """Return the median of `values` (N,), halfway between the middle two for an even N; infinite where either is."""
     ordered = np.sort(values)
     low, high = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
     return high if np.isinf(high) else (low + high) / 2
 
 
 def limits(values: Floats, confidence: float) -> tuple[float, float] | None:
-    """Two order statistics that hold the median; none where so few values cannot be that sure.
+    """Return two order statistics that enclose the median; None where there are too few values for this confidence.
 
     The count below the median is binomial whatever the distribution, so that the k-th smallest and the k-th largest
     enclose it with at least that confidence for the largest k with P(Bin(N, ½) < k) ≤ (1 − confidence) / 2: Conover

@@ -51,7 +51,7 @@ class CellSummary:
     """(R,): by how much of itself the round trip rises from the first half of each repetition to the second."""
 
     def interval(self, quantity: Quantity) -> Interval | None:
-        """Any statistic of the cell; infinite where losses cut it, none where the count does not support it."""
+        """Return any statistic of the cell; infinite where losses cut it, None where the count does not support it."""
         if not quantity.is_time:
             return self.outcomes.get(quantity)
         silent = self.counts.lost == self.counts.offered > 0 and not self._of_answered(quantity)
@@ -66,56 +66,56 @@ class CellSummary:
 
 
 def summarise(bundle: Bundle) -> tuple[CellSummary, ...]:
-    """Every planned cell that has a counted repetition, in the plan's order; one cell in memory at a time."""
+    """Summarise every planned cell that has a counted repetition, in the plan's order; one cell in memory at a time."""
     counted = {cell.index: sum(r.counted and r.cell == cell.index for r in bundle.repetitions) for cell in bundle.cells}
     return tuple(_summary(bundle, cell, counted[cell.index]) for cell in bundle.cells if counted[cell.index])
 
 
 def _summary(bundle: Bundle, cell: Cell, repetitions: int) -> CellSummary:
-    own = cycles.read(bundle, cell)
+    cell_cycles = cycles.read(bundle, cell)
     seed = (int(bundle.plan["seed"]), cell.index)
     answered_only = {metric.name for metric in bundle.metrics if metric.answered_only}
-    latencies = {metric: own.latencies(metric) for metric in own.latencies_us}
+    latencies = {metric: cell_cycles.latencies(metric) for metric in cell_cycles.latencies_us}
     distributions = {
         metric: of.of_answered() if metric in answered_only else of for metric, of in latencies.items() if of.total
     }
     confidence = sequential.confidence(bundle)
     estimates, cut = {}, {}
     for metric, of in distributions.items():
-        found = estimate(of, seed, confidence) | _jitter(own, metric, seed, confidence)
-        cut[metric] = tuple(name for name, one in found.items() if math.isinf(one.value_us))
-        estimates[metric] = {name: one for name, one in found.items() if name not in cut[metric]}
+        by_statistic = estimate(of, seed, confidence) | _jitter(cell_cycles, metric, seed, confidence)
+        cut[metric] = tuple(name for name, one in by_statistic.items() if math.isinf(one.value_us))
+        estimates[metric] = {name: one for name, one in by_statistic.items() if name not in cut[metric]}
     if recoveries := recovery.of_cell(bundle, cell):
         distributions[RECOVERY] = recovery.distribution(recoveries)
         estimates[RECOVERY] = {"p50": recovery.median(recovery.times_us(recoveries), confidence)}
-    ok, late, lost, duplicate = (own.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
-    outcomes = own.outcomes(cell.deadline_ms)
+    ok, late, lost, duplicate = (cell_cycles.rows.get(status, 0) for status in ("ok", "late", "lost", "duplicate"))
+    outcomes = cell_cycles.outcomes(cell.deadline_ms)
     return CellSummary(
         cell=cell,
         repetitions=repetitions,
-        counts=Counts(ok + late + lost, ok, late, lost, duplicate, own.reordered()),
+        counts=Counts(ok + late + lost, ok, late, lost, duplicate, cell_cycles.reordered()),
         misses=outcomes.misses(cell.deadline_ms),
         distributions=distributions,
         estimates=estimates,
         cut=cut,
         outcomes=_outcomes(outcomes, seed, confidence),
-        ramps=own.ramps(bundle.round_trip),
+        ramps=cell_cycles.ramps(bundle.round_trip),
     )
 
 
 def _outcomes(outcomes: cycles.Outcomes, seed: tuple[int, ...], confidence: float) -> dict[Quantity, Interval]:
-    """Shares in %, bursts in cycles: `burst` is the longest of the average repetition, `longest_burst` of them all."""
+    """Return shares in % and bursts in cycles: `burst` averages the repetitions' longest, `longest_burst` is of all."""
     if not len(outcomes.offered):
         return {}
-    found = {}
+    intervals = {}
     for metric, events, bursts in (
         ("lost", outcomes.lost, outcomes.lost_burst),
         ("missed", outcomes.missed, outcomes.missed_burst),
     ):
-        found[Quantity(metric, "share_percent")] = _share(events, outcomes.offered, confidence)
-        found[Quantity(metric, "burst")] = _burst(bursts, seed, confidence)
-        found[Quantity(metric, "longest_burst")] = Interval(float(bursts.max()))
-    return found
+        intervals[Quantity(metric, "share_percent")] = _share(events, outcomes.offered, confidence)
+        intervals[Quantity(metric, "burst")] = _burst(bursts, seed, confidence)
+        intervals[Quantity(metric, "longest_burst")] = Interval(float(bursts.max()))
+    return intervals
 
 
 def _share(events: Integers, offered: Integers, confidence: float) -> Interval:
@@ -127,7 +127,7 @@ def _share(events: Integers, offered: Integers, confidence: float) -> Interval:
 
 
 def _burst(bursts: Integers, seed: tuple[int, ...], confidence: float) -> Interval:
-    """None has an interval where every repetition is the same: resampling cannot tell how sure that is."""
+    """Return the mean burst; without an interval where all repetitions are alike, for resampling would show none."""
     value = float(bursts.mean())
     if len(bursts) < bootstrap.MINIMUM_REPETITIONS or bursts.min() == bursts.max():
         return Interval(value)
@@ -137,7 +137,7 @@ def _burst(bursts: Integers, seed: tuple[int, ...], confidence: float) -> Interv
 
 
 def supported(q: float, count: int) -> bool:
-    """Whether `count` samples bound quantile `q` from above with 95 % confidence: n ≥ ln(0.05) / ln(q).
+    """Return whether `count` samples bound quantile `q` from above with 95 % confidence: n ≥ ln(0.05) / ln(q).
 
     Wilks (1941), "Determination of sample sizes for setting tolerance limits": 29 for p90, 299 for p99, 2995 for p99.9.
     """
@@ -147,7 +147,7 @@ def supported(q: float, count: int) -> bool:
 def estimate(
     distribution: Distribution, seed: tuple[int, ...], confidence: float = bootstrap.CONFIDENCE
 ) -> dict[str, Estimate]:
-    """min, avg, the percentiles that the count supports, and max.
+    """Return, by statistic, min, avg, the percentiles that the count supports, and max, in µs.
 
     Percentiles are of the cycles offered, infinite from the share that was lost on; the others of those answered.
     Extremes get no interval: the bootstrap is inconsistent for them (Bickel and Freedman 1981).
@@ -164,8 +164,8 @@ def estimate(
     return result
 
 
-def _jitter(own: cycles.Cycles, metric: str, seed: tuple[int, ...], confidence: float) -> dict[str, Estimate]:
-    sums, numbers = own.variation(metric)
+def _jitter(cell_cycles: cycles.Cycles, metric: str, seed: tuple[int, ...], confidence: float) -> dict[str, Estimate]:
+    sums, numbers = cell_cycles.variation(metric)
     if not len(numbers):
         return {}
     return {"jitter": _estimate(partial(weighted_means, sums, numbers), len(sums), seed, confidence)}
@@ -174,7 +174,7 @@ def _jitter(own: cycles.Cycles, metric: str, seed: tuple[int, ...], confidence: 
 def _estimate(
     statistic: Callable[[Integers], Floats], repetitions: int, seed: tuple[int, ...], confidence: float
 ) -> Estimate:
-    """A statistic, given as a function of weights (B, R), and its interval where repetitions are enough for one."""
+    """Return a statistic, given as a function of weights (B, R), with an interval if there are enough repetitions."""
     value = statistic(np.ones((1, repetitions), dtype=np.int64))[0]
     if repetitions < bootstrap.MINIMUM_REPETITIONS or math.isinf(value):
         return Estimate(float(value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a number is about: a statistic of a metric, its unit, and how a reader is told it.
+"""What a number is about: a statistic of a metric, its unit, and its wording for readers.
 
 Latencies and the recovery time are in µs, shares of cycles (lost, missed) in %, bursts in
 cycles. A lost cycle has an infinite latency: a quantile that losses cut is `math.inf`, and is told as "lost". So has a
@@ -31,7 +31,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From its short form, METRIC.STATISTIC, or `lost`, `missed` (shares) and `recovery`; raises `ValueError`."""
+        """Parse the short form, METRIC.STATISTIC, or `lost`, `missed` (shares), `recovery`; raise `ValueError` else."""
         metric, _, statistic = text.partition(".")
         if not statistic:
             statistic = "share_percent" if metric in SHARES else "p50" if metric == RECOVERY else ""
@@ -50,17 +50,17 @@ class Quantity:
 
     @property
     def is_latency(self) -> bool:
-        """Whether it is a time that each cycle takes, so that what was lost may flatter it."""
+        """Whether it is a time that each cycle takes, so that losses may flatter it."""
         return self.is_time and self.metric != RECOVERY
 
     @property
     def of_answered(self) -> bool:
-        """Whether lost cycles have no part in it, whatever the metric, so that a loss can flatter it."""
+        """Whether it leaves lost cycles out, whatever the metric, so that a loss can flatter it."""
         return self.is_latency and self.statistic in OF_ANSWERED
 
     @property
     def name(self) -> str:
-        """As a reader is told: `median of …` a latency, `share of missed deadlines`."""
+        """Its name for readers: `median of …` a latency, `share of missed deadlines`."""
         if self.is_time:
             statistic = NAMES.get(self.statistic, self.statistic)
             return f"{statistic} of {self.metric}" if self.is_latency else f"{statistic} recovery time"
@@ -68,17 +68,17 @@ class Quantity:
 
     @property
     def counted(self) -> str:
-        """What there may be more or fewer of: `missed deadlines`, `lost cycles in a row`."""
+        """What it counts: `missed deadlines`, `lost cycles in a row`."""
         return SHARES[self.metric] + ("" if self.statistic == "share_percent" else " in a row")
 
     @property
     def column(self) -> str:
-        """The statistic as a table has it, with its unit where that is not ms."""
+        """The statistic as a column of a table, with its unit where that is not ms."""
         return {"share_percent": "share, %", "burst": "burst"}.get(self.statistic, self.statistic)
 
     @property
     def unit(self) -> str:
-        """The unit that `text` gives."""
+        """The unit that `text` uses."""
         return "ms" if self.is_time else "%" if self.statistic == "share_percent" else "in a row"
 
     @property
@@ -87,40 +87,40 @@ class Quantity:
         return "points" if self.unit == "%" else self.unit
 
     def text(self, value: float, *, signed: bool = False) -> str:
-        """A value (µs, %, cycles) with its unit, to three digits."""
+        """Return a value (µs, %, cycles) with its unit, to three digits."""
         figure = self.figure(value, signed=signed)
         return figure if math.isinf(value) else f"{figure} {self.unit}"
 
     def figure(self, value: float, *, signed: bool = False) -> str:
-        """The same without its unit, for a table whose `column` names it."""
+        """Return the same without its unit, for a table whose `column` names it."""
         if math.isinf(value):
             return "lost" if self.is_latency else "never" if self.is_time else "unknown"
         shown = value / 1000 if self.is_time else value
         return f"{'+' if signed and value > 0 else ''}{three_digits(shown)}"
 
     def interval(self, low: float, high: float) -> str:
-        """The bounds of a difference with their unit: `[−0.3, 1.2] ms`."""
+        """Return the bounds of a difference with their unit: `[−0.3, 1.2] ms`."""
         return f"{self.bounds(low, high)} {self.unit if self.is_time else self.points}"
 
     def bounds(self, low: float, high: float) -> str:
-        """The bounds of an interval behind a value that names the unit: `[5.9, 6.2]`."""
+        """Return the bounds of an interval, to follow a value that names the unit: `[5.9, 6.2]`."""
         scale = 1000 if self.is_time else 1
         return f"[{three_digits(low / scale)}, {three_digits(high / scale)}]"
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 repetition`, `1,200 repetitions`."""
+    """Return count and noun: `1 repetition`, `1,200 repetitions`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def percentage(count: float, offered: float) -> str:
-    """Two digits, `0.33 %`, `12 %`; 0 % and 100 % only where it is none or all."""
+    """Return a share to two digits, `0.33 %`, `12 %`; 0 % and 100 % only for exactly none and all."""
     value = 100 * count / offered
     return f"{value:.2g} %" if value < TWO_DIGITS else f"{math.floor(value)} %"
 
 
 def three_digits(value: float) -> str:
-    """Three significant digits at most: more would only be read past."""
+    """Return the value to three significant digits at most."""
     if not math.isfinite(value):
         return "−∞" if value < 0 else "∞"
     if value == 0:

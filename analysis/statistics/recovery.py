@@ -53,7 +53,7 @@ class Cycles:
 
 @dataclass(frozen=True)
 class Recovery:
-    """One repetition's: `recovery_us` is none where it did not recover in the `watched_us` from the fault to its end.
+    """The recovery of a repetition; `recovery_us` is None if it did not recover in `watched_us`, from fault to end.
 
     `lost` and `late` are the cycles under way at the fault or due from then on, until the loop recovered; `duplicate`
     counts second answers that arrived after the fault.
@@ -72,7 +72,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Summary:
-    """A cell's, over its counted repetitions; `median` is `math.inf` where half of them or more never recovered."""
+    """The recoveries of a cell's counted repetitions; `median` is `math.inf` where half of them or more never did."""
 
     cell: Cell
     recoveries: tuple[Recovery, ...]
@@ -84,48 +84,49 @@ class Summary:
 
     @property
     def fault(self) -> str:
-        """What broke."""
+        """The kind of fault."""
         return self.recoveries[0].fault.kind
 
 
 def of(bundle: Bundle) -> tuple[Summary, ...]:
-    """Every cell with a counted repetition in which something broke, in the plan's order; none without faults."""
+    """Return a summary for every cell with a fault in a counted repetition, in the plan's order."""
     confidence = sequential.confidence(bundle)
-    found = ((cell, of_cell(bundle, cell)) for cell in bundle.cells)
-    return tuple(_summary(cell, recoveries, confidence) for cell, recoveries in found if recoveries)
+    by_cell = ((cell, of_cell(bundle, cell)) for cell in bundle.cells)
+    return tuple(_summary(cell, recoveries, confidence) for cell, recoveries in by_cell if recoveries)
 
 
 def of_cell(bundle: Bundle, cell: Cell) -> tuple[Recovery, ...]:
-    """Those of a cell's counted repetitions, in their order; none where nothing broke."""
+    """Return the recoveries of a cell's counted repetitions, in their order; none where nothing broke."""
     return tuple(_recoveries(bundle, cell)) if cell.fault else ()
 
 
 def times_us(recoveries: Sequence[Recovery]) -> Floats:
-    """(R,): infinite where a repetition never recovered."""
+    """Return (R,): recovery times in µs, infinite where a repetition never recovered."""
     return np.array([math.inf if r.recovery_us is None else r.recovery_us for r in recoveries])
 
 
 def distribution(recoveries: Sequence[Recovery]) -> Distribution:
-    """One value of each repetition; that it never recovered counts as a lost cycle does."""
+    """Return a distribution with one value a repetition; one that never recovered counts as a lost cycle."""
     times = np.array([MISSING if r.recovery_us is None else r.recovery_us for r in recoveries], dtype=np.int64)
     return of_values(times, np.array([r.repetition for r in recoveries], dtype=np.int64), MISSING)
 
 
 def read(bundle: Bundle, cell: Cell) -> Iterator[tuple[Repetition, Fault, Cycles]]:
-    """Each counted repetition of a cell in which something broke, with its cycles, without warm-up."""
+    """Yield each counted repetition of a cell in which something broke, with its cycles, without warm-up."""
     broken = {r.repetition: (r, r.fault) for r in bundle.repetitions if r.counted and r.cell == cell.index and r.fault}
     rows = bundle.counted(cell).with_columns(at_ns=AT_NS).sort("repetition", "sequence")
-    for own in rows.partition_by("repetition", maintain_order=True):
-        if (first := own["repetition"][0]) not in broken:
+    for repetition_rows in rows.partition_by("repetition", maintain_order=True):
+        if (first := repetition_rows["repetition"][0]) not in broken:
             continue
-        once, again = own.filter(pl.col("status") != "duplicate"), own.filter(pl.col("status") == "duplicate")
+        once = repetition_rows.filter(pl.col("status") != "duplicate")
+        again = repetition_rows.filter(pl.col("status") == "duplicate")
         answered = once["received_ns"].fill_null(MISSING).to_numpy()
         status = once["status"].cast(pl.String).to_numpy()
         yield *broken[first], Cycles(once["at_ns"].to_numpy(), answered, status, again["received_ns"].to_numpy())
 
 
 def recovered(cycles: Cycles, fault: Fault) -> int | None:
-    """The index of the cycle that begins the first unbroken row after the fault; none where there is none."""
+    """Return the index of the cycle that begins the first unbroken row after the fault; None where there is none."""
     ok = (cycles.status == "ok") & (cycles.at_ns >= fault.in_force_ns)
     if len(ok) < UNBROKEN:
         return None
@@ -155,7 +156,7 @@ def _recoveries(bundle: Bundle, cell: Cell) -> Iterator[Recovery]:
 
 
 def _under_way_ns(bundle: Bundle) -> int:
-    """How long before the fault a cycle may have been sent whose loss the fault can have caused: the timeout."""
+    """Return how long before the fault a cycle that it made fail can have been sent: the timeout, in ns."""
     return int(bundle.plan["timeout_ms"]) * 1_000_000
 
 
@@ -176,12 +177,12 @@ def _summary(cell: Cell, recoveries: tuple[Recovery, ...], confidence: float) ->
 
 
 def median(values_us: Floats, confidence: float = bootstrap.CONFIDENCE) -> Estimate:
-    """The median of `values_us` (N,), infinities among them, with its interval where there are enough for one."""
+    """Return the median of `values_us` (N,), which may be infinite, with its interval where there are enough values."""
     return Estimate(medians.of(values_us), *(medians.limits(values_us, confidence) or ()))
 
 
 def _mean(counts: Sequence[int]) -> Estimate:
-    """The mean over repetitions with Student's 95 % interval, not below 0."""
+    """Return the mean over repetitions with Student's 95 % interval, not below 0."""
     values = np.array(counts, dtype=np.float64)
     if len(values) < bootstrap.MINIMUM_REPETITIONS:
         return Estimate(float(values.mean()))
@@ -191,7 +192,7 @@ def _mean(counts: Sequence[int]) -> Estimate:
 
 
 def sentence(summaries: Sequence[Summary]) -> str:
-    """What a reader of one line takes away: of few cells each one's median and losses, of many the extremes."""
+    """Return the result in words: for few cells each one's median and losses, for many the extremes."""
     names = labels.of_cells([summary.cell for summary in summaries])
     if len(summaries) <= FEW:
         return " ".join(_sentence(summary, names[summary.cell.index]) for summary in summaries)
@@ -200,7 +201,7 @@ def sentence(summaries: Sequence[Summary]) -> str:
     never = [names[summary.cell.index] for summary in ordered if math.isinf(summary.median.value_us)]
     words = ["The loop answers again"] if back else []
     if back:
-        first, last = (f"{names[s.cell.index]} ({_told(s.median)})" for s in (back[0], back[-1]))
+        first, last = (f"{names[s.cell.index]} ({_median_text(s.median)})" for s in (back[0], back[-1]))
         words.append(f"soonest after {first}, latest after {last}{';' if never else '.'}")
     if never:
         words.append(f"{'in half of the repetitions or more never' if back else 'It never answers again'} after")
@@ -215,11 +216,11 @@ def _sentence(summary: Summary, name: str) -> str:
     never, lost = summary.never, f"{summary.lost.value_us:.1f} cycles lost"
     if math.isinf(summary.median.value_us):
         return f"{name}: {never} of {len(summary.recoveries)} repetitions never recovered, {lost} each."
-    words = f"{name}: answers again after {_told(summary.median)}, {lost}"
+    words = f"{name}: answers again after {_median_text(summary.median)}, {lost}"
     return f"{words}; {never} of {len(summary.recoveries)} repetitions never recovered." if never else f"{words}."
 
 
-def _told(median: Estimate) -> str:
+def _median_text(median: Estimate) -> str:
     value = f"{median.value_us / 1000:.0f} ms"
     if median.low_us is None or median.high_us is None:
         return value
@@ -228,13 +229,13 @@ def _told(median: Estimate) -> str:
 
 
 def render(summaries: Iterable[Summary]) -> str:
-    """The text of recovery.csv: a row a repetition; `recovery_us` is empty where it did not recover."""
-    found = [recovery for summary in summaries for recovery in summary.recoveries]
-    axes = [axis.name for axis in found[0].cell.family.axes] if found else []
+    """Return the text of recovery.csv: a row a repetition; `recovery_us` is empty where it did not recover."""
+    recoveries = [recovery for summary in summaries for recovery in summary.recoveries]
+    axes = [axis.name for axis in recoveries[0].cell.family.axes] if recoveries else []
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["order", "arm", *axes, *COLUMNS])
-    for r in found:
+    for r in recoveries:
         time_us = "" if r.recovery_us is None else r.recovery_us
         cell = (r.order, r.cell.arm, *r.cell.values, r.repetition, r.fault.kind)
         writer.writerow((*cell, time_us, r.watched_us, r.lost, r.late, r.duplicate))

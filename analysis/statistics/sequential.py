@@ -24,24 +24,24 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True)
 class Rule:
-    """What a run was told beforehand: how narrow its headline's interval must be, and when to look."""
+    """The stopping rule of a run, fixed beforehand: how narrow its headline's interval must be, and when to look."""
 
     precision: float
     looks: tuple[Look, ...]
 
     @property
     def most(self) -> int:
-        """The repetitions after which a run ends in any case."""
+        """The number of repetitions after which a run ends in any case."""
         return self.looks[-1].repetitions
 
     def at(self, repetitions: int) -> Look:
-        """The look that data of so many repetitions belong to: the next one, if they were cut off before it."""
+        """Return the look that data of this many repetitions belong to: the next one, if they end before it."""
         return next((look for look in self.looks if look.repetitions >= repetitions), self.looks[-1])
 
 
 @dataclass(frozen=True)
 class Headline:
-    """What a look sees of one headline: a verdict, or none yet, and half the interval's width as a part of A's value.
+    """A headline as a look sees it: its verdict, None so far, and half the interval's width as a part of A's value.
 
     `half_width` is infinite where there is no interval yet, or losses cut it.
     """
@@ -62,7 +62,7 @@ class Decision:
 
 
 def rule(bundle: Bundle) -> Rule | None:
-    """The rule of a bundle's plan, none where it ran a fixed number of repetitions; raises `BundleError`."""
+    """Return the plan's stopping rule, None for a fixed number of repetitions; raise `BundleError` if unreadable."""
     recorded = bundle.plan.get("sequential")
     if recorded is None:
         return None
@@ -75,51 +75,54 @@ def rule(bundle: Bundle) -> Rule | None:
 
 
 def share(bundle: Bundle) -> float:
-    """The part of the chance of error that the bundle's intervals and verdicts may use: 1 without looks."""
-    own = rule(bundle)
-    return 1.0 if own is None else own.at(reached(bundle)).share
+    """Return the part of the chance of error that the bundle's intervals and verdicts may use: 1 without looks."""
+    stopping = rule(bundle)
+    return 1.0 if stopping is None else stopping.at(reached(bundle)).share
 
 
 def confidence(bundle: Bundle) -> float:
-    """The confidence of each interval of the bundle, so that those of all its looks hold together at 95 %."""
+    """Return the confidence of each interval of the bundle, such that those of all looks hold together at 95 %."""
     return 1 - (1 - CONFIDENCE) * share(bundle)
 
 
 def reached(bundle: Bundle) -> int:
-    """Up to which repetition the bundle's blocks came; numbers beyond the plan's are re-runs of noisy ones."""
+    """Return the last repetition of the bundle's blocks; numbers beyond the plan's are re-runs of noisy ones."""
     most = int(bundle.plan["repetitions"])
     return max((r.repetition for r in bundle.repetitions if r.repetition <= most), default=0)
 
 
 def notice(bundle: Bundle) -> str | None:
-    """What every table of such a run must carry; none for a fixed number of repetitions."""
-    own = rule(bundle)
-    if own is None:
+    """Return the note that every table of a run with looks must carry; None for a fixed number of repetitions."""
+    stopping = rule(bundle)
+    if stopping is None:
         return None
-    number = 1 + own.looks.index(own.at(reached(bundle)))
+    number = 1 + stopping.looks.index(stopping.at(reached(bundle)))
     return (
-        f"as many repetitions as it takes: {reached(bundle)} of at most {own.most} "
-        f"(PRECISION={100 * own.precision:g}%, look {number} of {len(own.looks)}); intervals allow for the looks: "
-        f"each holds at {confidence(bundle):.1%}, those of all looks together at {CONFIDENCE:.0%}"
+        f"as many repetitions as it takes: {reached(bundle)} of at most {stopping.most} "
+        f"(PRECISION={100 * stopping.precision:g}%, look {number} of {len(stopping.looks)}); "
+        f"intervals allow for the looks: each holds at {confidence(bundle):.1%}, "
+        f"those of all looks together at {CONFIDENCE:.0%}"
     )
 
 
-def decide(seen: Iterable[Headline], own: Rule, repetitions: int) -> Decision:
-    """Stop where every headline is settled, by a verdict or by an interval that is narrow enough."""
+def decide(seen: Iterable[Headline], stopping: Rule, repetitions: int) -> Decision:
+    """Decide to stop where every headline is settled, by a verdict or by an interval that is narrow enough."""
     everything = list(seen)
     waiting = [headline for headline in everything if headline.verdict is None]
     widest = max(waiting, key=lambda headline: headline.half_width, default=None)
     half_width = widest.half_width if widest else 0.0
-    aim = f"PRECISION={100 * own.precision:g}%"
+    aim = f"PRECISION={100 * stopping.precision:g}%"
     if not everything:
         return Decision(stop=False, reason="nothing to judge yet", half_width=math.inf)
     if widest is None:
         return Decision(stop=True, reason=f"a verdict stands on the {everything[0].quantity.name}", half_width=0.0)
     known = f"{widest.name}: {widest.quantity.name} {_known(half_width)}"
-    if half_width <= own.precision:
+    if half_width <= stopping.precision:
         return Decision(stop=True, reason=f"{known} ({aim})", half_width=half_width)
-    if repetitions >= own.most:
-        return Decision(stop=True, reason=f"REPETITIONS={own.most} are used up: {known} ({aim})", half_width=half_width)
+    if repetitions >= stopping.most:
+        return Decision(
+            stop=True, reason=f"REPETITIONS={stopping.most} are used up: {known} ({aim})", half_width=half_width
+        )
     return Decision(stop=False, reason=f"{known} ({aim})", half_width=half_width)
 
 

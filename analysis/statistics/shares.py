@@ -13,12 +13,12 @@ from analysis.reading.arrays import Integers
 
 
 def interval(events: Integers, offered: Integers, confidence: float) -> tuple[float, float]:
-    """The limits of the share that `events` (R,) are of `offered` (R,), both by repetition, R ≥ 2."""
+    """Return the limits of the share that `events` (R,) are of `offered` (R,), both by repetition, R ≥ 2."""
     return limits(float(events.sum() / offered.sum()), events, offered, confidence)
 
 
 def limits(share: float, events: Integers, offered: Integers, confidence: float) -> tuple[float, float]:
-    """Likewise about a `share` that is known more exactly than by counting whole events."""
+    """Return the limits about a `share` that is known more exactly than by counting whole events."""
     effective = effective_size(events, offered, confidence)
     least, tail = share * effective, (1 - confidence) / 2
     low = float(special.betaincinv(least, effective - least + 1, tail)) if least > 0 else 0.0
@@ -27,7 +27,7 @@ def limits(share: float, events: Integers, offered: Integers, confidence: float)
 
 
 def effective_size(events: Integers, offered: Integers, confidence: float) -> float:
-    """How many independent cycles tell as much; never more than were offered."""
+    """Return the effective sample size: how many independent cycles are worth as much, at most those offered."""
     total, repetitions = int(offered.sum()), len(offered)
     share = events.sum() / total
     residual = events - share * offered

@@ -75,7 +75,7 @@ def test_a_value_that_begins_a_sentence_is_written_as_one_types_it(tmp_path: Pat
     cells = (CellSpec(scenario="2", arm="none"), CellSpec(scenario="2", arm="clock:step:180s"))
     found = read(synthetic.write(tmp_path / "b", Spec(name="study-x", cells=cells, repetitions=3, messages=100)))
     (effect,) = answer.of(found, per_cell.summarise(found)).effects
-    assert answer._told(effect).startswith("clock:step:180s: ")
+    assert answer._effect_sentence(effect).startswith("clock:step:180s: ")
 
 
 def test_a_sentence_about_several_intervals_names_no_arm_of_one_of_them_as_what_all_are_compared_with(

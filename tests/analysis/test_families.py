@@ -248,7 +248,7 @@ def test_recoveries_timelines_and_warnings_go_by_the_round_trip(tmp_path: Path) 
         .filter(pl.col("repetition") == 1, ~pl.col("warmup"))["rtt_us"]
         .drop_nulls()
     )
-    assert derived.write(bundle, summaries, bundle.folder).found.sentence
+    assert derived.write(bundle, summaries, bundle.folder).answer.sentence
     late = read(echo(tmp_path / "late", cell(64, lateness_us=4000)))
     told = " ".join(caution.line for caution in warnings.of(late, per_cell.summarise(late)))
     assert "p99 of RTT from the intended time exceeds RTT's" in told
@@ -336,7 +336,7 @@ def test_a_figures_name_is_safe_and_short_whatever_the_axis_says(tmp_path: Path)
 
 def test_a_bundle_that_calls_itself_the_control_loops_without_its_metrics_is_read_like_any(tmp_path: Path) -> None:
     bundle = read(echo(tmp_path / "e", SMALL, family=ECHO | {"family": "control"}))
-    assert derived.write(bundle, per_cell.summarise(bundle), bundle.folder).found.question.metric == "RTT"
+    assert derived.write(bundle, per_cell.summarise(bundle), bundle.folder).answer.question.metric == "RTT"
 
 
 def test_the_commands_take_any_family_and_refuse_to_compare_two(tmp_path: Path) -> None:

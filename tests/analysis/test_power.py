@@ -23,7 +23,7 @@ def source(folder: Path, cell: CellSpec) -> Source:
 
 def found(of: Source, name: str, draws: int = 30) -> dict[str, float]:
     planted: Planted = next(one for one in power.differences(of.cycles.family) if one.name == name)
-    shares = power.found_of(of, planted, 10, draws, np.random.default_rng(1))
+    shares = power.power_of(of, planted, 10, draws, np.random.default_rng(1))
     return dict(zip([*map(str, power.shown(of.headlines, of.cycles.family)), "anything"], shares, strict=True))
 
 

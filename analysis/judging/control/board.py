@@ -16,14 +16,14 @@ TOUCHING_R = ("pi", "board")
 
 @dataclass(frozen=True)
 class Control:
-    """R where nothing that was varied touches the Pi: what `verdict` says of it, by `claim`, its most telling claim."""
+    """The verdict on R where nothing that was varied touches the Pi; it rests on `claim`, the most telling one."""
 
     verdict: str
     claim: Claim
 
     @property
     def text(self) -> str:
-        """As a reader is told it: `R did not move (p99 of R within ± 0.2 ms)`."""
+        """The control in words: `R did not move (p99 of R within ± 0.2 ms)`."""
         quantity = self.claim.quantity
         if self.verdict == MOVED:
             return f"{self.verdict}: {quantity.name} {quantity.text(self.claim.difference, signed=True)}"
@@ -32,14 +32,14 @@ class Control:
 
 
 def control_of(claims: Sequence[Claim], bundles: tuple[Bundle, Bundle]) -> Control | None:
-    """What the claims on one pair of cells, of these two bundles, say; None where R may move, or is not measured."""
+    """Return the control from the claims on one pair of cells; None where R may move, or is not measured."""
     if not control.is_family(bundles[0].family) or _touches_r(bundles, claims[0].cells):
         return None
     return _control(claims)
 
 
 def _touches_r(bundles: tuple[Bundle, Bundle], cells: tuple[Cell, Cell]) -> bool:
-    """Whether what was varied may move R by right: another board, place, or knob at the Pi."""
+    """Return whether R may differ for a reason: another board, placement, or knob at the Pi."""
     felt = []
     for bundle, cell in zip(bundles, cells, strict=True):
         planned = next(entry for entry in bundle.plan["cells"] if entry["cell"] == cell.index)
@@ -49,7 +49,7 @@ def _touches_r(bundles: tuple[Bundle, Bundle], cells: tuple[Cell, Cell]) -> bool
 
 
 def _control(claims: Sequence[Claim]) -> Control | None:
-    """R moved if it is sure to, by more than matters in T; it did not if no interval reaches that far."""
+    """R moved if it surely differs by more than T's margin; it did not if no interval reaches that far."""
     of_t = {claim.statistic: claim.margin for claim in claims if claim.metric == control.ROUND_TRIP}
     of_r = [claim for claim in claims if claim.metric == control.BOARD and of_t.get(claim.statistic)]
     if not of_r:

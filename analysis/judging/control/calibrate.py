@@ -44,7 +44,7 @@ DEADLINE_US = 10_000
 
 @dataclass(frozen=True)
 class Noise:
-    """A host's temper, in µs: tail of O (spread, sigma), correlation of cycles, spread of repetitions' levels.
+    """A model of a host's noise: tail of O (`spread_us`, sigma), correlation of cycles, spread of repetitions' levels.
 
     `outliers` draws those levels from Student's t with 3 degrees of freedom: now and then a repetition goes astray.
     """
@@ -57,7 +57,7 @@ class Noise:
     outliers: bool = False
 
     def draw(self, rng: np.random.Generator, repetitions: int, shift_us: float = 0) -> tuple[Integers, Integers]:
-        """(T, R) in whole µs, each (repetitions, CYCLES); `shift_us` is added to T."""
+        """Return (T, R) in whole µs, each (repetitions, CYCLES); `shift_us` is added to T."""
         shape = (repetitions, CYCLES)
         innovation = rng.standard_normal(shape) * np.sqrt(1 - self.correlation**2)
         noise = scipy.signal.lfilter([1], [1, -self.correlation], innovation, axis=1)
@@ -75,28 +75,28 @@ HOSTS = (
 
 
 def false_alarms(noise: Noise, sizes: tuple[int, int], cells: int, splits: int, seed: int = 1) -> float:
-    """The share of A/A comparisons of `cells` cells, `sizes` repetitions of A and B, with anything sure in them."""
+    """Return the share of A/A comparisons with anything sure; each is of `cells` cells, `sizes` repetitions a side."""
     rng = np.random.default_rng((seed, *sizes, cells))
     alarms = [_any_sure([_pair(noise, rng, sizes, 0) for _ in range(cells)]) for _ in range(splits)]
     return float(np.mean(alarms))
 
 
 def power(noise: Noise, repetitions: int, shift_us: float, splits: int, seed: int = 1) -> dict[str, float]:
-    """The share of comparisons that call B slower, by quantity, when all of T and O is by `shift_us`."""
+    """Return, by quantity, the share of comparisons that call B slower when T and O are longer by `shift_us`."""
     rng = np.random.default_rng((seed, repetitions, int(shift_us)))
-    found: dict[str, list[bool]] = {}
+    sure_slower: dict[str, list[bool]] = {}
     for _ in range(splits):
         pair = _pair(noise, rng, (repetitions, repetitions), shift_us)
         for measure, result in zip(
             pair, inference.judge([measures.sides(pair, headline.CONTENTION)], (seed,))[0], strict=True
         ):
-            found.setdefault(str(measure.quantity), []).append(result.sure and result.t > 0)
-    return {name: float(np.mean(sure)) for name, sure in found.items()}
+            sure_slower.setdefault(str(measure.quantity), []).append(result.sure and result.t > 0)
+    return {name: float(np.mean(sure)) for name, sure in sure_slower.items()}
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """What became of many runs with PRECISION: shares of runs, and repetitions of each arm, on average.
+    """Averages over many runs with PRECISION: shares of runs, and repetitions of each arm.
 
     `alarms` counts runs with anything sure in any statistic, `slower` those with it in the headline.
     """
@@ -108,7 +108,7 @@ class Stopped:
 
 
 def sequences(noise: Noise, quantity: Quantity, shift_us: float, runs: int, seed: int = 1) -> Stopped:
-    """Many runs of two arms, B slower by `shift_us`, each looked at as `PRECISION=10%` has it, up to 40 repetitions."""
+    """Simulate runs of two arms with `PRECISION=10%`, B slower by `shift_us`, of 40 repetitions at most."""
     rng = np.random.default_rng((seed, int(shift_us)))
     rule = Rule(PRECISION, looks(USUAL_REPETITIONS))
     outcomes = [
@@ -121,7 +121,7 @@ def sequences(noise: Noise, quantity: Quantity, shift_us: float, runs: int, seed
 def _sequence(
     drawn: tuple[tuple[Integers, Integers], tuple[Integers, Integers]], rule: Rule, quantity: Quantity
 ) -> tuple[bool, bool, bool, int]:
-    """(any alarm, headline slower, headline the same, repetitions) of one run."""
+    """Return (any alarm, headline slower, headline the same, repetitions) of one run."""
     question = Question("", (quantity,), headline.MARGIN, recorded=True, metric=quantity.metric)
     for look in rule.looks:
         a, b = (side(t[: look.repetitions], r[: look.repetitions]) for t, r in drawn)
@@ -137,7 +137,7 @@ def _sequence(
 
 
 def coverage(noise: Noise, repetitions: int, runs: int, seed: int = 1) -> Floats:
-    """(4,): the share of runs whose 95 % bootstrap interval of T holds the true avg, p50, p90 and p99."""
+    """Return (4,): the share of runs whose 95 % bootstrap interval of T holds the true avg, p50, p90 and p99."""
     rng = np.random.default_rng((seed, repetitions))
     population = noise.draw(rng, 20_000)[0]
     truth = np.array([population.mean(), *np.quantile(population, list(QUANTILES.values()))])
@@ -152,7 +152,7 @@ def coverage(noise: Noise, repetitions: int, runs: int, seed: int = 1) -> Floats
 
 
 def tables(splits: int) -> list[Grid]:
-    """False alarms, power and coverage for each host and number of repetitions."""
+    """Return false alarms, power and coverage for each noise model and number of repetitions."""
     return [_false_alarm_table(splits), _power_table(splits // 5), _coverage_table(splits // 2), sequence_table(splits)]
 
 
@@ -168,11 +168,11 @@ def _false_alarm_table(splits: int) -> Grid:
 
 def _power_table(splits: int) -> Grid:
     rows = tuple(
-        (noise.name, str(repetitions), f"{shift / 1000:g} ms", *(f"{found[name]:.0%}" for name in SHOWN))
+        (noise.name, str(repetitions), f"{shift / 1000:g} ms", *(f"{shares[name]:.0%}" for name in SHOWN))
         for noise in HOSTS
         for repetitions in (5, 10)
         for shift in SHIFTS_US
-        for found in [power(noise, repetitions, shift, splits)]
+        for shares in [power(noise, repetitions, shift, splits)]
     )
     header = ("host", "repetitions a side", "true shift", *SHOWN)
     return Grid(f"Found: share of {splits} comparisons that call B slower", header, 3, rows)
@@ -189,14 +189,14 @@ def _coverage_table(runs: int) -> Grid:
 
 
 def sequence_table(runs: int) -> Grid:
-    """False alarms and expected number of repetitions with PRECISION=10%."""
+    """Return false alarms and average number of repetitions with PRECISION=10%."""
     rows = tuple(
-        (noise.name, quantity.name, f"{shift / 1000:g} ms" if shift else "none", f"{own.alarms:.1%}",
-         f"{own.slower:.0%}", f"{own.same:.0%}", f"{own.repetitions:.1f}")
+        (noise.name, quantity.name, f"{shift / 1000:g} ms" if shift else "none", f"{stopped.alarms:.1%}",
+         f"{stopped.slower:.0%}", f"{stopped.same:.0%}", f"{stopped.repetitions:.1f}")
         for noise in HOSTS
         for quantity in (Quantity(control.ROUND_TRIP, "p50"), Quantity(control.REMAINDER, "p99"))
         for shift in (0, 500)
-        for own in [sequences(noise, quantity, shift, runs)]
+        for stopped in [sequences(noise, quantity, shift, runs)]
     )  # fmt: skip
     header = ("host", "headline", "true shift of T", "any faster or slower", "slower", "the same", "repetitions")
     at = ", ".join(str(look.repetitions) for look in looks(USUAL_REPETITIONS))
@@ -208,18 +208,18 @@ def sequence_table(runs: int) -> Grid:
 def _any_sure(pairs: Sequence[Sequence[Measure]]) -> bool:
     return any(
         result.sure
-        for own in inference.judge([measures.sides(pair, headline.CONTENTION) for pair in pairs], (1,))
-        for result in own
+        for results in inference.judge([measures.sides(pair, headline.CONTENTION) for pair in pairs], (1,))
+        for result in results
     )
 
 
 def _pair(noise: Noise, rng: np.random.Generator, sizes: tuple[int, int], shift_us: float) -> list[Measure]:
-    """What is compared of two cells drawn from one host, B's by `shift_us` later."""
+    """Return the measures of two cells drawn from one noise model, B later by `shift_us`."""
     return measures.of_sides(side(*noise.draw(rng, sizes[0])), side(*noise.draw(rng, sizes[1], shift_us)))
 
 
 def side(t: Integers, r: Integers) -> Side:
-    """T and R in µs, both (repetitions, cycles), each answered; the deadline is missed above `DEADLINE_US`."""
+    """Return a side from T and R in µs, (repetitions, cycles); none is lost, T above `DEADLINE_US` misses."""
     missed = t > DEADLINE_US
     none = np.zeros(len(t), dtype=np.int64)
     bursts = np.array([_longest(row) for row in missed])
@@ -232,6 +232,6 @@ def _longest(flags: Integers) -> int:
 
 
 def _statistics(distribution: Distribution, weights: Integers) -> Floats:
-    """(B, 4): avg, p50, p90 and p99 for each of B weightings of the repetitions."""
+    """Return (B, 4): avg, p50, p90 and p99 for each of B weightings of the repetitions."""
     quantiles = [distribution.quantiles(weights, q) for q in QUANTILES.values()]
     return np.stack([distribution.means(weights), *quantiles], axis=1)

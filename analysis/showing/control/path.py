@@ -44,12 +44,12 @@ class Split:
 
     @property
     def seen(self) -> str:
-        """How much is told of, in words."""
+        """The number of cycles and the error of their parts, in words."""
         return f"{self.rows.height} cycles seen whole; their parts miss O by {self.worst_us:.1f} µs at the most"
 
 
 def read(bundle: Bundle) -> Split:
-    """Read the split of a bundle; raises `BundleError` where there is none, or where the parts miss O."""
+    """Return the split of a bundle; raise `BundleError` where there is none, or where the parts miss O."""
     if not control.is_family(bundle.family):
         raise BundleError(f"{bundle.folder}: of the family {bundle.family.name}; the path is the control loop's")
     file: Path = bundle.folder / FILE
@@ -68,7 +68,7 @@ def read(bundle: Bundle) -> Split:
 
 
 def cautions(split: Split) -> list[str]:
-    """What a reader must know beside the table; nothing in a sound run."""
+    """Return warnings to go with the table; none in a sound run."""
     lines = []
     if split.acausal:
         lines.append(
@@ -83,7 +83,7 @@ def cautions(split: Split) -> list[str]:
 
 
 def table(split: Split) -> Grid:
-    """Mean (which add up) and 99th percentile (which do not) of each part, by cell."""
+    """Return mean (which add up) and 99th percentile (which do not) of each part, by cell, in ms."""
     rows = []
     for key, cell in sorted(split.rows.group_by(_KEYS)):
         scenario, arm, interval_ms, qos = map(str, key)

@@ -44,23 +44,23 @@ CHAPTERS = (
 
 
 @dataclass(frozen=True)
-class Told:
+class JudgedChapter:
     """A chapter with its claims."""
 
     chapter: Chapter
     claims: tuple[Claim, ...]
 
     def of(self, quantity: Quantity) -> list[Claim]:
-        """The claims on one quantity, one for each pair of cells."""
+        """Return the claims on one quantity, one for each pair of cells."""
         return [claim for claim in self.claims if claim.quantity == quantity]
 
 
-def chapters(runs: Sequence[Read]) -> tuple[Told, ...]:
-    """Those that the runs, all of one family, allow; none of another family than the control loop's."""
+def chapters(runs: Sequence[Read]) -> tuple[JudgedChapter, ...]:
+    """Return the chapters that the runs, all of one family, allow; none but of the control loop's family."""
     return tuple(_chapters(runs)) if runs and control.is_family(runs[0][0].family) else ()
 
 
-def _chapters(runs: Sequence[Read]) -> Iterator[Told]:
+def _chapters(runs: Sequence[Read]) -> Iterator[JudgedChapter]:
     by_scenario: dict[str, Bundle] = {}
     for bundle, _ in runs:
         for cell in bundle.cells:
@@ -69,7 +69,7 @@ def _chapters(runs: Sequence[Read]) -> Iterator[Told]:
         if chapter.a in by_scenario and chapter.b in by_scenario:
             sides = [_side(by_scenario[name], name) for name in (chapter.a, chapter.b)]
             try:
-                yield Told(chapter, compare.compare(*sides, force=True).claims)
+                yield JudgedChapter(chapter, compare.compare(*sides, force=True).claims)
             except BundleError:
                 continue  # no interval and QoS in common, or nothing answered: the tables show it
 
@@ -78,24 +78,25 @@ def _side(bundle: Bundle, scenario: str) -> Selection:
     return Selection(f"scenario {scenario}", bundle, tuple(cell for cell in bundle.cells if cell.scenario == scenario))
 
 
-def sentences(chapters: Sequence[Told]) -> tuple[str, ...]:
-    """The story: first what all come to, then a sentence a chapter; nothing without chapters."""
+def sentences(chapters: Sequence[JudgedChapter]) -> tuple[str, ...]:
+    """Return the story: first the gist, then a sentence a chapter; nothing without chapters."""
     return tuple(_sentences(chapters))
 
 
-def _sentences(chapters: Sequence[Told]) -> Iterator[str]:
-    """What stress costs, which priority undoes it, whether R moved; then a sentence a chapter."""
-    by_pair = {(told.chapter.a, told.chapter.b): told for told in chapters}
+def _sentences(chapters: Sequence[JudgedChapter]) -> Iterator[str]:
+    """Yield the gist (what stress costs, which priority undoes it, whether R moved), then a sentence a chapter."""
+    by_pair = {(judged.chapter.a, judged.chapter.b): judged for judged in chapters}
     if gist := "; ".join(_gist(by_pair)):
         yield f"{gist[0].upper()}{gist[1:]}."
-    for told in chapters:
-        parts = [_part(told.of(quantity), quantity) for quantity in (TAIL, MEDIAN, BOARD)]
+    for judged in chapters:
+        parts = [_part(judged.of(quantity), quantity) for quantity in (TAIL, MEDIAN, BOARD)]
         if any(parts):
-            yield f"{told.chapter.name} ({told.chapter.b} against {told.chapter.a}): {'; '.join(filter(None, parts))}."
+            chapter = judged.chapter
+            yield f"{chapter.name} ({chapter.b} against {chapter.a}): {'; '.join(filter(None, parts))}."
 
 
-def _gist(by_pair: Mapping[tuple[str, str], Told]) -> Iterator[str]:
-    """Read off the verdicts that hold at most of the intervals."""
+def _gist(by_pair: Mapping[tuple[str, str], JudgedChapter]) -> Iterator[str]:
+    """Yield the parts of the gist, from the verdicts that hold at more than half of the intervals."""
     stress, broker, both, left = (by_pair.get(pair) for pair in (("1", "2"), ("2", "4"), ("2", "5"), ("1", "5")))
     if stress:
         tail, median = _mostly(stress.of(TAIL)), _mostly(stress.of(MEDIAN))
@@ -123,22 +124,22 @@ _MOVED = {
 
 
 def _mostly(claims: Sequence[Claim]) -> str:
-    """The verdict at more than half of the intervals; else that it cannot be told."""
+    """Return the verdict at more than half of the intervals, else `UNKNOWN`."""
     verdicts = Counter(claim.verdict for claim in claims)
     verdict, count = verdicts.most_common(1)[0] if verdicts else (UNKNOWN, 0)
     return verdict if 2 * count > len(claims) else UNKNOWN
 
 
 def _part(claims: Sequence[Claim], quantity: Quantity) -> str:
-    """`p99 of O slower by 85–220 % at 20 and 10 ms, cannot tell at 100 ms`."""
-    found: dict[str, list[Claim]] = {}
+    """Return claims in words: `p99 of O slower by 85–220 % at 20 and 10 ms, cannot tell at 100 ms`."""
+    by_words: dict[str, list[Claim]] = {}
     for claim in claims:
-        found.setdefault(claim.words, []).append(claim)
+        by_words.setdefault(claim.words, []).append(claim)
     parts = []
-    for words, own in found.items():
-        amounts = [abs(claim.percent[0]) for claim in own if claim.percent and claim.verdict not in {SAME, UNKNOWN}]
+    for words, group in by_words.items():
+        amounts = [abs(claim.percent[0]) for claim in group if claim.percent and claim.verdict not in {SAME, UNKNOWN}]
         by = f" by {_range(amounts)} %" if amounts else ""
-        parts.append(f"{words}{by} {_where(own)}")
+        parts.append(f"{words}{by} {_where(group)}")
     return f"{quantity.name} {', '.join(parts)}" if parts else ""
 
 
@@ -153,11 +154,11 @@ def _where(claims: Sequence[Claim]) -> str:
     return f"at {words} ms"
 
 
-def panels(chapters: Sequence[Told]) -> Iterator[Panel]:
-    """Tail, median and the board's tail, a row a chapter and interval."""
+def panels(chapters: Sequence[JudgedChapter]) -> Iterator[Panel]:
+    """Yield panels for tail, median and the board's tail, a row a chapter and interval."""
     for quantity in (TAIL, MEDIAN, BOARD):
-        rows = tuple(_row(told.chapter, claim) for told in chapters for claim in told.of(quantity))
-        drawable = [claim for told in chapters for claim in told.of(quantity) if not claim.cut and claim.a]
+        rows = tuple(_row(judged.chapter, claim) for judged in chapters for claim in judged.of(quantity))
+        drawable = [claim for judged in chapters for claim in judged.of(quantity) if not claim.cut and claim.a]
         if rows:
             margin = max((100 * claim.margin / claim.a for claim in drawable), default=0.0)
             yield Panel(f"{quantity.name}", "%", margin, quantity == TAIL, rows, 0)

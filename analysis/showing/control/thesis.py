@@ -36,14 +36,14 @@ COMPARISONS: Sequence[tuple[tuple[str, ...], tuple[str, ...]]] = (
 
 
 def published(cell: Cell, metric: str, statistic: str) -> Published | None:
-    """The thesis' figure for the same scenario, interval and QoS; it has min, avg and max only."""
+    """Return the thesis' figure for the same scenario, interval and QoS, or None; it has min, avg and max only."""
     if not control.is_family(cell.family):
         return None
     return figures().get((cell.scenario, *control.place(cell), metric, statistic))
 
 
 def fault(cell: Cell, metric: str, statistic: str) -> str | None:
-    """Why the thesis' figure for the same conditions cannot be right, with its place; None where it can."""
+    """Return why the thesis' figure for the same conditions cannot be right, with its place; None where it can."""
     figure = published(cell, metric, statistic)
     if figure is None or figure.fault is None:
         return None
@@ -53,7 +53,7 @@ def fault(cell: Cell, metric: str, statistic: str) -> str | None:
 
 @cache
 def figures() -> Mapping[Key, Published]:
-    """Every published figure by its key."""
+    """Return every published figure by its key."""
     faults = {_key(row): row["fault"] for row in _rows("thesis_faults.csv")}
     return MappingProxyType(
         {_key(row): Published(float(row["value_us"]), faults.get(_key(row))) for row in _rows("thesis_latency.csv")}
