@@ -62,7 +62,7 @@ class Kind(Enum):
     )
     OMISSION = (
         "p99 of {metric} from the intended time exceeds {metric}'s by {extra:.3f} ms: requests left late",
-        "read {intended}; give the control loop its own CPU or a longer interval",
+        "read {intended}; give the sender its own CPU or a longer interval",
     )
 
 

@@ -94,6 +94,8 @@ def _dots(
     )
     measured = dict(zip(numbers, values, strict=True))
     for number, repetition in sorted(ran.items(), key=lambda entry: entry[1].order):
+        if not repetition.counts["offered"]:
+            continue  # it ended before its first cycle: nothing was measured, and nothing lost
         if quantity.metric == RECOVERY and number not in measured:
             continue  # set aside, or one of the neighbours that are taken together
         value = measured.get(number, aside.get((summary.cell.index, number)))
