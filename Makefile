@@ -12,7 +12,7 @@ export VENV := .venv
 RUN := "$${VENV:?is empty; leave it out}"/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: venv help scenarios compare verify replay gate report bench doctor engine images firmware test host-test check mutate clean lock
+.PHONY: venv help scenarios compare verify replay gate report bench doctor engine images firmware brokers test host-test check mutate clean lock
 
 help: ## this page
 	@echo 'MQTT contention testbed: what sharing a host does to an MQTT control loop, and which knob really helps.'
@@ -71,6 +71,9 @@ images: venv ## pull or build every image and write .env, for `docker compose` b
 
 firmware: venv ## sketch and simulated board into firmware/build, for PLACEMENT=host DEVICE=simavr
 	@if command -v avr-gcc >/dev/null; then $(MAKE) -C firmware; else $(RUN) -m experiments firmware; fi
+
+brokers: venv ## the brokers' programs into build/brokers, for PLACEMENT=host BROKER=…; needs an engine once
+	@exec $(RUN) -m experiments export-brokers
 
 # Tests that only compute: a worker a CPU. All others start brokers, boards or containers and take their time.
 COMPUTING = tests/analysis tests/schema tests/test_older_bundles.py tests/test_two_hosts.py

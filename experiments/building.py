@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +24,7 @@ from experiments.errors import StandError
 ROOT = Path(__file__).parents[1]
 _COMPOSE = ("docker", "compose", "--file", "docker-compose.yml", "--file", "-", "--profile", "*")
 _REMEMBERED = ROOT / "build" / "image-builds.json"
+_LONGEST = 200
 
 
 def bring_up_to_date(
@@ -72,6 +74,13 @@ def run(command: list[str], environment: dict[str, str], given: str = "") -> str
     if done.returncode:
         raise StandError(f"{' '.join(command[:2])} failed:\n{(done.stderr or done.stdout).strip()[-2000:]}")
     return done.stdout
+
+
+def why(said: str) -> str:
+    """Return in a line why a build failed: the last words of the step that did, else of all that was said."""
+    step = re.findall(r"^ > \[.*\n((?:.*\n)*?)------$", said, re.MULTILINE)
+    lines = [line.strip() for line in (step[-1] if step else said).splitlines() if line.strip()]
+    return re.sub(r"^[\d.]+ ", "", lines[-1])[:_LONGEST] if lines else "it failed"
 
 
 def _context(root: Path) -> set[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,9 +109,7 @@ def study(name: Annotated[str, typer.Argument(help="Its name; see `studies`.")],
     given = _given(swaps)
     placement, notice = _placement(variables.Settings.parse(given))
     planned = plan.of_study(name, given, secrets.token_hex(4), placement)
-    raise typer.Exit(
-        _run(_possible(planned, leaves_out=planned.family.studies.all()[name].leaves_out), given, notice)[0]
-    )
+    raise typer.Exit(_run(_possible(planned), given, notice)[0])
 
 
 @app.command("replay")
@@ -170,23 +168,25 @@ def run_gate(
     raise typer.Exit(code if code == INTERRUPTED else gated.judge(folder))
 
 
-def _possible(planned: plan.Plan, *, leaves_out: bool = False) -> plan.Plan:
-    """Leave out what cannot be had of what is compared, e.g. of several brokers, or of what `leaves_out`.
-
-    Raises BadInputError, with the last reason, where nothing is left.
-    """
-    if not (leaves_out or planned.family.compares(planned.cells)):
+def _possible(planned: plan.Plan) -> plan.Plan:
+    """Leave out what is not to be had here of a plan that `leaves_out`; raise BadInputError where nothing is left."""
+    if not planned.leaves_out:
         return planned
     stands = {cell.placement: _stand(planned.family, cell.placement) for cell in planned.cells}
+    return _with_those(planned, lambda cell: _check(stands[cell.placement], cell))
+
+
+def _with_those(planned: plan.Plan, check: Callable[[Cell], None]) -> plan.Plan:
+    """Leave out the cells that `check` refuses; raise its BadInputError where none is left, or all must be had."""
     impossible: dict[Cell, str] = {}
     for cell in planned.cells:
         try:
-            _check(stands[cell.placement], cell)
+            check(cell)
         except BadInputError as error:
             impossible[cell] = str(error)
-            if len(impossible) == len(planned.cells):
+            if not planned.leaves_out or len(impossible) == len(planned.cells):
                 raise
-    return planned.without(impossible)
+    return planned.without(impossible) if impossible else planned
 
 
 def _check(stand: Stand, cell: Cell) -> None:
@@ -215,6 +215,7 @@ def _run(
     command = command or ["make", planned.name, *(f"{name}={value}" for name, value in given.items())]
     with lock.alone():
         _require_nothing_left()
+        planned = _with_those(planned, lambda cell: stands[cell.placement].obtain(cell.conditions))
         for line in _notices(planned, notice):
             _say(console, f"testbed: {line}")
         runner = Runner(planned, stands, RESULTS, command, notice)
@@ -344,6 +345,29 @@ def firmware() -> None:
     """Export sketch and simulated board from their image, for DEVICE=simavr in placement host."""
     docker_placement.require()
     print(f"testbed: sketch and simulator are in {images.export_firmware(engine.connect())}")
+
+
+@app.command("export-brokers")
+def export_brokers(
+    kinds: Annotated[list[str] | None, typer.Argument(metavar="KIND …", help="All that can be, unless named.")] = None,
+) -> None:
+    """Export the brokers' programs from their images, for PLACEMENT=host."""
+    wanted = [brokers.parse(kind) for kind in kinds or ()] or [one for one in brokers.contained() if one.exports()]
+    for one in wanted:
+        if not one.exports():
+            raise BadInputError("KIND", one.kind, one.missing_on_host() or "it runs on this machine without an image")
+    docker_placement.require()
+    with lock.alone():
+        client = engine.connect()
+        _, failed = images.ensure_able(client, wanted)
+        for kind, why in failed.items():
+            print(f"testbed: left out: {kind}: its image cannot be built here: {why}", flush=True)
+        able = [one for one in wanted if one.kind not in failed]
+        if not able:
+            raise BadInputError("KIND", ",".join(failed), "no image of these can be built here; name others")
+        for one in able:
+            root = images.export_broker(client, one)
+            print(f"testbed: {one.kind} {root.version} is in {root.folder}", flush=True)
 
 
 @app.command("images")

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import docker
 
 from experiments import brokers, building, engine
 from experiments.brokers import Broker
 from experiments.building import ROOT
-from experiments.errors import BadInputError
+from experiments.errors import BadInputError, StandError
 from experiments.published import obtain
+from experiments.roots import Chunks, Root
 
 PUBLISHED_BASE = "debian:trixie-slim"
 PUBLISHED_BROKER = "eclipse-mosquitto:2.0.22"
@@ -88,12 +90,12 @@ class Images:
         record = {}
         for service, reference in self.references.items():
             image = client.images.get(reference)
-            found = _contents(client, service, str(image.id))
+            contents = _contents(client, service, str(image.id))
             base = self.broker if service == "broker" else self.base
             published = service == "broker" and base.origin != "debian"
             record[service] = {
                 "reference": base.reference if published else reference, "id": str(image.id),
-                "version": found["version"], "packages": [each for each in found["packages"] if each not in plain],
+                "version": contents["version"], "packages": [each for each in contents["packages"] if each not in plain],
             } | base.record()  # fmt: skip
         return record
 
@@ -118,6 +120,27 @@ def ensure(client: docker.DockerClient, kinds: Iterable[Broker] = ()) -> Images:
     more = {name: service for kind in kinds for name, service in kind.build(base.argument).items()}
     building.bring_up_to_date(client, environment, bases, more)
     return Images(environment, {kind.image_of: kind.image for kind in kinds} | _OURS, base, broker)
+
+
+def ensure_able(client: docker.DockerClient, kinds: Iterable[Broker]) -> tuple[Images, dict[str, str]]:
+    """Ensure the same but for brokers whose images cannot be built; returns also why, by kind. Raises StandError.
+
+    Some need a registry of packages that may not answer.
+    """
+    kinds = list(kinds)
+    try:
+        return ensure(client, kinds), {}
+    except StandError:
+        failed = {kind.kind: why for kind in kinds if (why := _failure(client, kind))}
+    return ensure(client, [kind for kind in kinds if kind.kind not in failed]), failed
+
+
+def _failure(client: docker.DockerClient, kind: Broker) -> str | None:
+    try:
+        ensure(client, [kind])
+    except StandError as error:
+        return building.why(str(error))
+    return None
 
 
 def _base(client: docker.DockerClient) -> Base:
@@ -177,13 +200,28 @@ def _configurations() -> str:
 
 def export_firmware(client: docker.DockerClient) -> Path:
     """Take sketch and simulator out of the board's image, to run on this host; returns their folder."""
-    found, target = ensure(client), ROOT / "firmware" / "build"
+    contents, target = ensure(client), ROOT / "firmware" / "build"
     building.run(
-        ["docker", "build", "--build-arg", f"BASE_IMAGE={found.base.argument}", "--target", "artifacts",
+        ["docker", "build", "--build-arg", f"BASE_IMAGE={contents.base.argument}", "--target", "artifacts",
          "--output", str(target), "--file", "compose/board/Dockerfile", "."],
-        found.environment,
+        contents.environment,
     )  # fmt: skip
     return target
+
+
+def export_broker(client: docker.DockerClient, broker: Broker) -> Root:
+    """Take a broker's file system out of its image, to run its program on this host; raise StandError, OSError."""
+    image = client.images.get(broker.image)
+    config = image.attrs["Config"]
+    version = _contents(client, broker.image_of, str(image.id))["version"].removeprefix(broker.kind).strip(" v")
+    environment = dict(each.split("=", 1) for each in config.get("Env") or ())
+    root = Root(broker.kind, str(image.id), broker.inputs(), version, list(config["Entrypoint"]), environment)
+    container = client.containers.create(str(image.id))
+    try:
+        root.write(io.BufferedReader(Chunks(cast("Iterable[bytes]", container.export()))))
+    finally:
+        container.remove()
+    return root
 
 
 def _version_commands() -> dict[str, str]:

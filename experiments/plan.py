@@ -44,6 +44,8 @@ class Plan:
     """What answers it, in the order tested; none: what is usual for the conditions."""
     margin_percent: float = 5.0
     """Differences within it do not matter."""
+    leaves_out: bool = False
+    """Is what cannot be had here named and left out? Otherwise it refuses the run."""
     looked_at: tuple[str, ...] = ()
     """With PRECISION, what `analysis` is told at each look beside the bundle: a gate's baseline."""
 
@@ -81,7 +83,7 @@ class Plan:
     def without(self, impossible: Mapping[Cell, str]) -> Plan:
         """The same without these cells, by the reason that each is left out for."""
         cells = [cell for cell in self.cells if cell not in impossible]
-        left_out = dict.fromkeys((cell.arm, reason) for cell, reason in impossible.items())
+        left_out = dict.fromkeys([*self.left_out, *((cell.arm, reason) for cell, reason in impossible.items())])
         return replace(self, cells=cells, left_out=tuple(left_out))
 
     def record(self) -> dict[str, Any]:
@@ -139,7 +141,10 @@ def of_scenario(name: str, settings: Settings, run: str, placement: str = "docke
     _require_known(family, settings.given)
     cells = family.cells(name, settings, placement, "")
     scenario = family.scenarios.all()[name]
-    return Plan(f"scenario-{name}", scenario.title, family, cells, settings, run, headline=scenario.headline)
+    return Plan(
+        f"scenario-{name}", scenario.title, family, cells, settings, run, headline=scenario.headline,
+        leaves_out=family.compares(cells),
+    )  # fmt: skip
 
 
 def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "docker") -> Plan:
@@ -172,6 +177,7 @@ def of_study(name: str, given: Mapping[str, str], run: str, placement: str = "do
         question=study.question,
         headline=study.headline,
         note=study.note,
+        leaves_out=study.leaves_out or family.compares(cells),
     )
 
 

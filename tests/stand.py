@@ -303,11 +303,11 @@ class Runner:
             if "another run is measuring" not in said or time.monotonic() > until_s:
                 return process.returncode, said
 
-    def launch(self, *arguments: str) -> subprocess.Popen[str]:
+    def launch(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a run and come back once its bundle is there."""
         until_s = time.monotonic() + LOCK_PATIENCE_S
         while True:
-            process = self.start("run", *arguments)
+            process = self.start("run", *arguments, **environment)
             while process.poll() is None:
                 if self.bundle.exists():
                     return process

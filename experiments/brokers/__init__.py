@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from experiments.credentials import OPEN, Protection
-from experiments.errors import BadInputError
+from experiments.errors import BadInputError, StandError
 from experiments.registry import Registry
+from experiments.roots import Root
 
 ROOT = Path(__file__).parents[2]
 REGISTRY: Registry[type[Broker]] = Registry(__name__)
@@ -30,8 +33,10 @@ class Broker:
     """A kind of broker.
 
     In containers it is the image that the Dockerfile in its folder builds, whose command is one word, a configuration
-    under /broker, and which serves that on port 1883. The configurations are the folder's files `nodelay.*` and, where
-    it can do that, `nagle.*`.
+    under /broker, and which serves that at the address 0.0.0.0 and the port 1883 that it names. The configurations are
+    the folder's files `nodelay.*` and, where it can do that, `nagle.*`.
+
+    As a plain process it is the same program in the image's file system, exported once (`make brokers`), at 127.0.0.1.
     """
 
     kind: ClassVar[str]
@@ -49,6 +54,8 @@ class Broker:
     """The most processes and threads in its container."""
     writes: ClassVar[bool] = False
     """Does it write files? Then it has /state and /tmp, in memory and empty at each start."""
+    contained_only: ClassVar[str | None] = None
+    """Why its image's program is not to be run as a plain process; None: it can be."""
 
     def __init_subclass__(cls) -> None:
         REGISTRY.add(cls.kind, cls)
@@ -100,6 +107,9 @@ class Broker:
         """Raise BadInputError for what it cannot do in a container."""
         if not self.contained:
             raise BadInputError("BROKER", self.kind, "it has no image here; leave BROKER out, or say PLACEMENT=host")
+        self._check_prepared(setup)
+
+    def _check_prepared(self, setup: Setup) -> None:
         if setup.tcp not in self.tcp:
             raise BadInputError("TCP", setup.tcp, f"{self.kind} does {' and '.join(self.tcp)} only")
         if setup.security != "none" and not self.secured():
@@ -133,31 +143,83 @@ class Broker:
             "mem_limit": self.memory, "pids_limit": self.tasks, "tmpfs": _WRITABLE if self.writes else [],
         }  # fmt: skip
 
+    def exports(self) -> bool:
+        """Return whether `make brokers` is what brings its program to this machine."""
+        overridden = type(self).host_command is not Broker.host_command
+        return self.contained and not overridden and self._unexportable() is None
+
+    def inputs(self) -> str:
+        """Return a digest of the files that its image is built from: what is exported of others is out of date."""
+        files = [file for file in sorted(self.folder.iterdir()) if file.is_file() and file.suffix != ".py"]
+        parts = [file.name.encode() + b"\0" + file.read_bytes() for file in (*files, self.dockerfile)]
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+    def _unexportable(self) -> str | None:
+        named = all(_HERE in (text := file.read_text()) and _PORT in text for file in self.tcp.values())
+        return self.contained_only or (None if named else f"no configuration of it names {_HERE} and {_PORT}")
+
     def available_on_host(self) -> bool:
         """Return whether `host_command` can run on this machine."""
-        return False
+        return not self.missing_on_host()
 
     def missing_on_host(self) -> str:
         """Return what to do where `available_on_host` is false."""
-        return "it runs in containers only; say PLACEMENT=docker"
+        if not self.contained:
+            return "it has no image that could be exported; name another, or none"
+        if why := self._unexportable():
+            return f"it runs in containers only, for {why}; say PLACEMENT=docker"
+        root = Root.of(self.kind)
+        if root is None or root.inputs != self.inputs():
+            how = "is not here" if root is None else "is here from other files than the present ones"
+            return f"its program {how}; `make brokers` takes it out of its image, or say PLACEMENT=docker"
+        if why := root.lacking():
+            return f"this machine gives no file system of its own to a process: {why}; run as root, or PLACEMENT=docker"
+        return ""
 
-    def check_host(self, setup: Setup) -> None:  # noqa: ARG002
+    def check_host(self, setup: Setup) -> None:
         """Raise BadInputError for what it cannot do as a plain process."""
+        self.require_on_host()
+        self._check_prepared(setup)
+
+    def require_on_host(self) -> None:
+        """Raise BadInputError where it cannot run on this machine."""
         if not self.available_on_host():
             raise BadInputError("BROKER", self.kind, self.missing_on_host())
 
-    def host_command(self, port: int, *, nodelay: bool, folder: Path, protection: Protection = OPEN) -> list[str]:
-        """Return the command that serves 127.0.0.1:`port`, ending in `-c FILE`, a configuration it writes to `folder`.
+    def host_file(self, folder: Path) -> Path:
+        """Return where `host_command` writes the configuration."""
+        return folder / f"{self.kind}{self.tcp['nodelay'].suffix}"
 
-        No secret goes into the configuration, which the bundle keeps: it names the files of `protection`.
+    def host_command(
+        self,
+        port: int,
+        *,
+        nodelay: bool,
+        folder: Path,
+        protection: Protection = OPEN,  # noqa: ARG002
+    ) -> list[str]:
+        """Return the command that serves 127.0.0.1:`port` on a configuration that it writes to `host_file(folder)`.
+
+        Its last word is where the process sees that file. No secret goes into it, for the bundle keeps it: it names the
+        files of `protection`.
         """
-        raise NotImplementedError
+        setup, file, root = Setup("nodelay" if nodelay else "nagle"), self.host_file(folder), self._root()
+        file.write_text(re.sub(rf"\b{_PORT}\b", str(port), self.configuration(setup).replace(_HERE, "127.0.0.1")))
+        file.chmod(0o644)  # it is read as nobody
+        return root.command(file, self.file(setup))
 
     def version_on_host(self) -> str:
         """What the bundle records."""
-        raise NotImplementedError
+        return self._root().version
+
+    def _root(self) -> Root:
+        root = Root.of(self.kind)
+        if root is None:  # it was there when the run was planned
+            raise StandError(f"the program of {self.kind} is gone; `make brokers` takes it out of its image")
+        return root
 
 
+_HERE, _PORT = "0.0.0.0", "1883"  # noqa: S104 - within its container
 # Java unpacks libraries of machine code to /tmp.
 _WRITABLE = [f"/{folder}:mode=1777,{may}" for folder, may in (("state", "noexec"), ("tmp", "exec"))]
 

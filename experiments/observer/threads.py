@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from experiments.observer.state import Thread
 
@@ -15,38 +17,39 @@ _NAMES = {
 }  # fmt: skip
 _RESET_ON_FORK = 0x40000000
 
+Done = TypeVar("Done")
+
 
 def read(pid: int) -> list[Thread]:
     """Policy, priority, nice and CPUs of each thread, as sched_getscheduler(2) and its kin tell."""
-    return [_thread(tid) for tid in _tids(pid)]
+    return _each(pid, _thread)
 
 
 def set_policy(pid: int, policy: str, priority: int) -> None:
     """Give every thread a policy (`other`, `fifo`, `rr`) and its priority; raises OSError."""
-    for tid in _tids(pid):
-        os.sched_setscheduler(tid, POLICIES[policy], os.sched_param(priority))
+    _each(pid, lambda tid: os.sched_setscheduler(tid, POLICIES[policy], os.sched_param(priority)))
 
 
 def set_nice(pid: int, nice: int) -> None:
     """Give every thread a nice value (-20 to 19); raises OSError."""
-    for tid in _tids(pid):
-        os.setpriority(os.PRIO_PROCESS, tid, nice)
+    _each(pid, lambda tid: os.setpriority(os.PRIO_PROCESS, tid, nice))
 
 
 def set_affinity(pid: int, cpus: list[int]) -> None:
     """Confine every thread to these CPUs; raises OSError."""
-    for tid in _tids(pid):
-        os.sched_setaffinity(tid, cpus)
+    _each(pid, lambda tid: os.sched_setaffinity(tid, cpus))
 
 
 def states(pid: int) -> str:
     """One letter a thread, as proc_pid_stat(5) has them: R running, S sleeping, T stopped."""
-    return "".join(_read(f"/proc/{pid}/task/{tid}/stat").rpartition(")")[2].split()[0] for tid in _tids(pid))
+    stats = _each(pid, lambda tid: Path(f"/proc/{pid}/task/{tid}/stat").read_text())
+    return "".join(stat.rpartition(")")[2].split()[0] for stat in stats)
 
 
 def run_ns(pid: int) -> int:
     """How long all threads of a process ran on a CPU so far; raises OSError."""
-    return sum(int(Path(f"/proc/{pid}/task/{tid}/schedstat").read_text().split()[0]) for tid in _tids(pid))
+    texts = _each(pid, lambda tid: Path(f"/proc/{pid}/task/{tid}/schedstat").read_text())
+    return sum(int(text.split()[0]) for text in texts)
 
 
 def descendants(pid: int) -> list[int]:
@@ -68,6 +71,18 @@ def _thread(tid: int) -> Thread:
         "nice": os.getpriority(os.PRIO_PROCESS, tid),
         "cpus": sorted(os.sched_getaffinity(tid)),
     }
+
+
+def _each(pid: int, do: Callable[[int], Done]) -> list[Done]:
+    """Do it with each thread of a process; those that end meanwhile, as of a Java that compiles, are none any more."""
+    done = []
+    for tid in _tids(pid):
+        try:
+            done.append(do(tid))
+        except (ProcessLookupError, FileNotFoundError):
+            if tid == pid:
+                raise
+    return done
 
 
 def _tids(pid: int) -> list[int]:

@@ -103,6 +103,9 @@ class Stand:
         """Raise BadInputError where these conditions cannot be had here. Starts nothing."""
         raise NotImplementedError
 
+    def obtain(self, conditions: Conditions) -> None:
+        """Get what of these conditions may be out of reach, once all were checked; raise BadInputError where it is."""
+
     def prepare(self, folder: Path, run: str) -> dict[str, Any]:
         """Get images or programs ready, before anything is measured; returns facts for bundle.json."""
         raise NotImplementedError

@@ -73,8 +73,8 @@ class HostStand(Stand):
 
     def check(self, conditions: Conditions) -> None:
         """Only what this machine has can be had."""
-        for service, asked in conditions.knobs:
-            for knob in asked:
+        for service, client in conditions.knobs:
+            for knob in client:
                 if knob.containers_only:
                     raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
         if conditions.contention:
@@ -176,8 +176,8 @@ class HostStand(Stand):
             port = str(probe.getsockname()[1])
         python = [sys.executable, "-m", "clients.echo"]
         self._start("echo", [*python, "serve", port], cpus=self.pi_cpus)
-        asked = self._start("echo-client", [*python, "ask", "127.0.0.1", port, "100", str(interval_ms)], piped=True)
-        said, _ = asked.communicate(timeout=30)
+        client = self._start("echo-client", [*python, "ask", "127.0.0.1", port, "100", str(interval_ms)], piped=True)
+        said, _ = client.communicate(timeout=30)
         self._stop("echo")
         return [int(value) for value in json.loads(said)]
 

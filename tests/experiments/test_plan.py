@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.schedule import Job
-from experiments import cli
-from experiments.errors import BadInputError
+from experiments import brokers, cli, images, roots
+from experiments.brokers import Broker
+from experiments.cells import Cell
+from experiments.errors import BadInputError, StandError
 from experiments.families import Study
 from experiments.families.control import studies
 from experiments.families.control.scenarios.thesis import THESIS
@@ -189,15 +194,49 @@ def test_the_study_of_brokers_puts_each_to_both_scenarios_beside_mosquitto() -> 
     assert all(cell.arm == cell.conditions.broker for cell in cells)
 
 
-def test_of_several_brokers_what_one_cannot_do_is_left_out_and_said() -> None:
+def test_of_several_brokers_what_one_cannot_do_is_left_out_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roots, "FOLDER", tmp_path)
+
     def possible(brokers: str, *qos: int) -> Plan:
         settings = Settings(broker=brokers, device="none", qos=qos, intervals=(20,))
         return cli._possible(of_scenario("1", settings, "0123abcd", "host"))
 
-    kept = possible("amqtt,mochi", 0, 2)
+    kept = possible("amqtt,rabbitmq", 0, 2)
     assert [(cell.arm, cell.qos) for cell in kept.cells] == [("amqtt", 0), ("amqtt", 2)]
-    reason = "BROKER=mochi: it runs in containers only; say PLACEMENT=docker"
-    assert kept.left_out == (("mochi", reason),)
-    assert cli._notices(kept, None) == [f"left out: arm mochi: {reason}"]
-    with pytest.raises(BadInputError, match="BROKER=mochi: it runs in containers only"):
+    ((arm, reason),) = kept.left_out
+    assert (arm, reason.startswith("BROKER=rabbitmq: it runs in containers only, for ")) == ("rabbitmq", True)
+    assert cli._notices(kept, None) == [f"left out: arm rabbitmq: {reason}"]
+    with pytest.raises(BadInputError, match="BROKER=mochi: its program is not here"):
         possible("rabbitmq,mochi", 0)
+
+
+def test_a_broker_without_an_image_is_left_out_of_a_comparison_and_refused_alone() -> None:
+    def built(cell: Cell) -> None:
+        if cell.arm != "amqtt":
+            raise BadInputError("BROKER", "mochi", "its image cannot be built here: no way to the proxy; name another")
+
+    kept = cli._with_those(plan(Settings(broker="amqtt,mochi", intervals=(20,))), built)
+    assert {cell.arm for cell in kept.cells} == {"amqtt"}
+    assert [arm for arm, _ in kept.left_out] == ["mochi"]
+    for nothing_else in (Settings(broker="mochi"), Settings(broker="mochi,ponte")):
+        with pytest.raises(BadInputError, match="BROKER=mochi: its image cannot be built here: no way to the proxy"):
+            cli._with_those(plan(nothing_else), built)
+
+
+def test_of_brokers_that_fail_together_each_is_built_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def ensure(_client: object, kinds: Sequence[Broker]) -> str:
+        asked.append([broker.kind for broker in kinds])
+        if "mochi" in asked[-1]:
+            raise StandError("docker compose failed:\ngo: no way to the proxy\n")
+        return "images"
+
+    monkeypatch.setattr(images, "ensure", ensure)
+    kinds = [brokers.parse(kind) for kind in ("amqtt", "mochi")]
+    client: Any = None
+    built: Any = images.ensure_able(client, kinds)
+    assert built == ("images", {"mochi": "go: no way to the proxy"})
+    assert asked == [["amqtt", "mochi"], ["amqtt"], ["mochi"], ["amqtt"]]

@@ -70,7 +70,7 @@ WRONG = [
     ("SECURITY", "ssl", "none, password, tls"),
     ("PLACEMENT", "cloud", "docker, host"), ("PLACEMENT", "Docker", "docker, host"), ("TCP", "on", "nodelay, nagle"),
     ("BROKER", "rabbit", "mosquitto, ponte, rabbitmq"), ("BROKER", "amqtt,amqtt", "each once"),
-    ("BROKER", "mochi", "in containers only; say PLACEMENT=docker"),
+    ("BROKER", "rabbitmq", "outlive the run; say PLACEMENT=docker"),
     ("PRIORITY", "broker", "say e.g."),
     ("PRIORITY", "broker=fifo:200", "from 1 to 99"), ("PRIORITY", "toaster=fifo:1", "services are"),
     ("CONTENTION", "earthquake", "allowed"), ("FIDELITY", "high", "published"), ("FLOOD", "wet", ""),

@@ -170,7 +170,7 @@ def test_one_more_fault_is_one_more_file(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_study_of_faults_leaves_out_what_this_host_cannot_do_and_says_so() -> None:
     planned = of_study("faults", {"REPETITIONS": "1", "PLACEMENT": "host", "DEVICE": "none"}, "0123abcd", "host")
-    kept = cli._possible(planned, leaves_out=True)
+    kept = cli._possible(planned)
     left_out = {entry["arm"]: entry["reason"] for entry in kept.record()["left_out"]}
     assert set(left_out) == {
         "link:cut:1s",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stand import ROOT, Runner, check_bundle, samples_of
+from stand import ROOT, Runner, alive, check_bundle, children, eventually, samples_of
 
 SHORT = ("REPETITIONS=1", "MESSAGES=20", "INTERVALS=20")
 
@@ -121,3 +122,39 @@ def test_a_broker_is_the_three_files_that_the_page_shows(copy: Path, runner: Run
     # Alone, it refuses what it has no configuration for.
     code, said = runner.run("run", "1", *short, "BROKER=example", "TCP=nagle", PYTHONPATH=str(copy))
     assert (code, said) == (2, "testbed: TCP=nagle: example does nodelay only\n")
+
+
+@pytest.mark.engine
+def test_out_of_its_image_it_runs_as_a_plain_process_of_which_nothing_is_left(copy: Path, runner: Runner) -> None:
+    here = {"PYTHONPATH": str(copy)}
+    code, said = runner.run("export-brokers", "example", **here)
+    assert code == 0, said
+    host = ("PLACEMENT=host", "BROKER=example", "DEVICE=none")
+    code, said = runner.run("run", "0", *host, *SHORT, "QOS=0,2", **here)
+    assert code == 0, said
+    check_bundle(runner.bundle)
+    facts = runner.facts()
+    assert (facts["status"], facts["images"]["broker"]["origin"]) == ("complete", "this host")
+    for entry in facts["repetitions"]:
+        proofs = {proof["knob"]: proof for proof in entry["proofs"] if proof["service"] == "broker"}
+        assert proofs["tcp"]["observed"]["value"] == "nodelay"
+        assert proofs["configuration"]["observed"]["value"].startswith("sha256:")
+        assert all(proof["holds"] for proof in entry["proofs"])
+    verify = [sys.executable, "-m", "analysis", "verify", str(runner.bundle.resolve())]
+    subprocess.run(verify, cwd=copy, check=True, capture_output=True)
+
+    process = runner.launch("0", *host, "REPETITIONS=500", "MESSAGES=20", "INTERVALS=5", **here)
+    runner.wait_for_a_repetition(process)
+    ours = children(process.pid)
+    # The runner's own child, not one of a monitor: it gets knobs and signals.
+    (broker,) = (pid for pid in ours if b"/broker/nodelay.conf" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    status = Path(f"/proc/{broker}/status").read_text()
+    assert f"PPid:\t{process.pid}\n" in status
+    assert re.search(r"^CapEff:\t0+$", status, re.MULTILINE)
+    assert "NoNewPrivs:\t1\n" in status
+    if os.geteuid() == 0:
+        assert "Uid:\t65534\t65534\t65534\t65534\n" in status
+    process.kill()
+    process.wait()
+    eventually(lambda: not alive(ours), "the end of every process we started")
+    assert str(copy) not in Path("/proc/mounts").read_text()

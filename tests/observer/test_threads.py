@@ -55,6 +55,18 @@ def seen(pid: int, *names: str) -> set[tuple[object, ...]]:
     return {tuple(dict(thread)[name] for name in names) for thread in found}
 
 
+def test_a_thread_that_ends_while_they_are_read_is_none_any_more(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a Java virtual machine, whose compiler's threads come and go."""
+    ended = threads._tids(os.getpid())[0] + 2**22  # beyond every process id
+    ours = threads._tids
+    monkeypatch.setattr(threads, "_tids", lambda pid: [*ours(pid), ended])
+    assert len(threads.read(pid)) == len(threads.states(pid)) == 4
+    assert threads.run_ns(pid) > 0
+    threads.set_nice(pid, os.getpriority(os.PRIO_PROCESS, pid))
+    with pytest.raises(ProcessLookupError):
+        threads.read(ended)
+
+
 def test_a_process_starts_as_ordinary_as_its_parent(pid: int) -> None:
     (mine,) = {(thread["policy"], thread["nice"]) for thread in threads.read(os.getpid())}
     assert seen(pid, "policy", "nice") == {mine}

@@ -39,7 +39,7 @@ class Amqtt(Broker):
 
     def check_host(self, setup: Setup) -> None:
         """It has Nagle's algorithm off, and forgets."""
-        super().check_host(setup)
+        self.require_on_host()
         if setup.tcp == "nagle":
             why = "aMQTT always switches Nagle off; install mosquitto, or PLACEMENT=docker"
             raise BadInputError("TCP", setup.tcp, why)
@@ -56,7 +56,7 @@ class Amqtt(Broker):
         protection: Protection = OPEN,
     ) -> list[str]:
         """Run on a configuration for loopback, which lets everyone in unless it is protected."""
-        configuration = folder / "amqtt.yaml"
+        configuration = self.host_file(folder)
         listener: dict[str, object] = {"type": "tcp", "bind": f"127.0.0.1:{port}"}
         plugin: dict[str, object] = {f"{_PLUGINS}.AnonymousAuthPlugin": {"allow_anonymous": True}}
         if protection.kind != "none":

@@ -8,5 +8,6 @@ class Artemis(Broker):
     """Embedded by our own few lines; in memory."""
 
     kind = "artemis"
+    shared_dockerfile = "java.Dockerfile"
     version_command = "ls /broker/lib | sed -n 's/artemis-server-\\(.*\\).jar/artemis \\1/p'"
     memory, tasks, writes = "1g", 512, True

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mochi serves MQTT on port 1883 with Mochi MQTT's defaults and what its configuration says.
+// Command mochi serves MQTT with Mochi MQTT's defaults and what its configuration says.
 package main
 
 import (
@@ -48,7 +48,7 @@ func serve(words []string) error {
 		fmt.Println("mochi", version())
 		return nil
 	}
-	noDelay, err := read(words[0])
+	address, noDelay, err := read(words[0])
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func serve(words []string) error {
 	if err := server.AddHook(new(auth.AllowHook), nil); err != nil {
 		return err
 	}
-	socket, err := net.Listen("tcp", ":1883")
+	socket, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
@@ -69,22 +69,22 @@ func serve(words []string) error {
 	select {}
 }
 
-// read returns the one setting of a configuration file: `tcp nodelay` or `tcp nagle`.
-func read(name string) (bool, error) {
+// read returns what a configuration file says: `listen ADDRESS:PORT`, and `tcp nodelay` or `tcp nagle`.
+func read(name string) (address string, noDelay bool, err error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
 	defer file.Close()
+	said := map[string]string{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
-		switch strings.TrimSpace(lines.Text()) {
-		case "tcp nodelay":
-			return true, nil
-		case "tcp nagle":
-			return false, nil
-		}
+		word, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		said[word] = value
 	}
-	return false, fmt.Errorf("%s: says neither `tcp nodelay` nor `tcp nagle`", name)
+	if said["listen"] == "" || said["tcp"] != "nodelay" && said["tcp"] != "nagle" {
+		return "", false, fmt.Errorf("%s: must say `listen ADDRESS:PORT`, and `tcp nodelay` or `tcp nagle`", name)
+	}
+	return said["listen"], said["tcp"] == "nodelay", nil
 }
 
 func version() string {

@@ -61,10 +61,14 @@ class Mosquitto(Broker):
         """Debian installs it outside an ordinary user's PATH."""
         return _binary() is not None
 
+    def missing_on_host(self) -> str:
+        """Its program is the machine's own."""
+        return "it is not installed on this machine; install it, or say PLACEMENT=docker"
+
     def host_command(self, port: int, *, nodelay: bool, folder: Path, protection: Protection = OPEN) -> list[str]:
         """Run on the container's own configuration, but for the address."""
         source = _CONFIGURATIONS / ("nodelay.conf" if nodelay else "nagle.conf")
-        configuration = folder / "mosquitto.conf"
+        configuration = self.host_file(folder)
         text = source.read_text().replace("listener 1883", f"listener {port} 127.0.0.1")
         configuration.write_text(protected(text, protection))
         if protection.kind != "none" and os.geteuid() == 0:

@@ -11,3 +11,4 @@ class RabbitMQ(Broker):
     delivers = (0, 1, 1)
     version_command = "dpkg-query -W -f 'rabbitmq ${Version}\\n' rabbitmq-server"
     memory, tasks, writes = "1g", 256, True
+    contained_only = "Erlang's epmd would listen on every address of this machine, and outlive the run"

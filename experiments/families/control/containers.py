@@ -37,6 +37,9 @@ class ControlInContainers(ControlStand, DockerStand):
         super().__init__(pinned or {})
         self._brokers: dict[str, Broker] = {}
         """Those that conditions asked for, by kind."""
+        self._obtained: Images | None = None
+        self._unbuildable: dict[str, str] = {}
+        """Why there is no image of some."""
         self._vault_filled = False
 
     def check(self, conditions: Conditions) -> None:
@@ -58,9 +61,19 @@ class ControlInContainers(ControlStand, DockerStand):
                 "SECURITY", conditions.security, f"{image} connects as anybody may; FLOOD=published can"
             )
 
+    def obtain(self, conditions: Conditions) -> None:
+        """Build the brokers' images, unless there is but the usual one, which is the stand's own."""
+        assert isinstance(conditions, ControlConditions)
+        if self._obtained is None and any(one.image_of != BROKER.name for one in self._brokers.values()):
+            self._obtained, self._unbuildable = images.ensure_able(self._engine, self._brokers.values())
+            self._brokers = {kind: one for kind, one in self._brokers.items() if kind not in self._unbuildable}
+        if why := self._unbuildable.get(conditions.broker):
+            others = f"its image cannot be built here: {why}; name another, e.g. BROKER=mosquitto"
+            raise BadInputError("BROKER", conditions.broker, others)
+
     def build(self) -> Images:
         """The images of the brokers that were asked for, too; a pinned one gets the present configurations."""
-        built = images.ensure(self._engine, self._brokers.values())
+        built = self._obtained or images.ensure(self._engine, self._brokers.values())
         if BROKER.name in self._pinned:
             self._pinned[BROKER.name] = images.with_configurations(self._engine, self._pinned[BROKER.name])
         return built

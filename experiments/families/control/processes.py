@@ -117,9 +117,9 @@ class ControlAsProcesses(ControlStand, HostStand):
         )
 
     def configurations(self) -> dict[str, Configuration]:
-        """The broker's: the file that the last word of its command names, see `Broker.host_command`."""
-        path = self._broker_command[-1]
-        return {BROKER.name: Configuration(path, Path(path).read_text())}
+        """The broker's: what was written for it, at the path that its command ends in, see `Broker.host_command`."""
+        file = self.broker.host_file(self._folder / "logs")
+        return {BROKER.name: Configuration(self._broker_command[-1], file.read_text())}
 
     def begin_again(self, service: str, command: Command) -> None:
         """A board's new port takes the place of the old."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Moquette on Debian's Java: its packages by Maven, each held against the hash in jars.sha256. Build context: the repository.
+# A broker on Debian's Java: its folder's packages by Maven, each held against the hash in jars.sha256, and its own Java,
+# where it has some, compiled. Its one argument is a configuration under /broker. Build context: the repository.
 ARG BASE_IMAGE=debian:trixie-slim
 
 FROM ${BASE_IMAGE} AS packages
-RUN apt-get update && apt-get install -y --no-install-recommends maven openssl ca-certificates && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install -y --no-install-recommends maven default-jdk-headless openssl ca-certificates && rm -rf /var/lib/apt/lists/*
 WORKDIR /broker
-COPY experiments/brokers/moquette/pom.xml experiments/brokers/moquette/jars.sha256 ./
+ARG KIND
+COPY experiments/brokers/${KIND}/pom.xml experiments/brokers/${KIND}/jars.sha256 ./
 # The secret is the host's CA bundle, for hosts behind an inspecting proxy; empty elsewhere. Java wants a store of its own.
 RUN --mount=type=secret,id=ca \
     if [ -s /run/secrets/ca ]; then \
@@ -14,12 +16,15 @@ RUN --mount=type=secret,id=ca \
     fi; \
     mvn -q -B dependency:copy-dependencies -DoutputDirectory=lib -DincludeScope=runtime && \
     cd lib && sha256sum --quiet --check --strict ../jars.sha256 && [ "$(ls | wc -l)" = "$(wc -l < ../jars.sha256)" ]
+COPY experiments/brokers/${KIND}/pom.xml experiments/brokers/${KIND}/*.java ./
+RUN mkdir classes && find . -maxdepth 1 -name '*.java' -exec javac -cp 'lib/*' -d classes {} +
 
 FROM ${BASE_IMAGE}
 RUN apt-get update && apt-get install -y --no-install-recommends default-jre-headless && rm -rf /var/lib/apt/lists/*
+ARG KIND
 COPY --from=packages /broker/lib /broker/lib
-COPY experiments/brokers/moquette/serve experiments/brokers/moquette/*.conf /broker/
+COPY --from=packages /broker/classes/ /broker/
+COPY experiments/brokers/${KIND}/serve experiments/brokers/${KIND}/nodelay.* experiments/brokers/${KIND}/nagle.* /broker/
 RUN mkdir --mode=0777 /state
 USER 65534:65534
 ENTRYPOINT ["/broker/serve"]
-CMD ["/broker/nodelay.conf"]
