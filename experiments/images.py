@@ -95,7 +95,8 @@ class Images:
             published = service == "broker" and base.origin != "debian"
             record[service] = {
                 "reference": base.reference if published else reference, "id": str(image.id),
-                "version": contents["version"], "packages": [each for each in contents["packages"] if each not in plain],
+                "version": contents["version"],
+                "packages": [each for each in contents["packages"] if each not in plain],
             } | base.record()  # fmt: skip
         return record
 
