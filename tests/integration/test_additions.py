@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -124,6 +125,15 @@ def test_a_broker_is_the_three_files_that_the_page_shows(copy: Path, runner: Run
     assert (code, said) == (2, "testbed: TCP=nagle: example does nodelay only\n")
 
 
+def status_of(runner: int, command: bytes) -> str:
+    """What the kernel tells of the process with this command, of those that a runner started; empty: none yet."""
+    for pid in children(runner):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if Path(f"/proc/{pid}/cmdline").read_bytes() == command:
+                return Path(f"/proc/{pid}/status").read_text()
+    return ""
+
+
 @pytest.mark.engine
 def test_out_of_its_image_it_runs_as_a_plain_process_of_which_nothing_is_left(copy: Path, runner: Runner) -> None:
     here = {"PYTHONPATH": str(copy)}
@@ -143,17 +153,16 @@ def test_out_of_its_image_it_runs_as_a_plain_process_of_which_nothing_is_left(co
     verify = [sys.executable, "-m", "analysis", "verify", str(runner.bundle.resolve())]
     subprocess.run(verify, cwd=copy, check=True, capture_output=True)
 
-    process = runner.launch("0", *host, "REPETITIONS=500", "MESSAGES=20", "INTERVALS=5", **here)
+    process = runner.launch("0", *host, "REPETITIONS=500", "MESSAGES=400", "INTERVALS=5", **here)
     runner.wait_for_a_repetition(process)
-    ours = children(process.pid)
+    status = eventually(lambda: status_of(process.pid, b"/usr/sbin/mosquitto\0-c\0/broker/nodelay.conf\0"), "a broker")
     # The runner's own child, not one of a monitor: it gets knobs and signals.
-    (broker,) = (pid for pid in ours if b"/broker/nodelay.conf" in Path(f"/proc/{pid}/cmdline").read_bytes())
-    status = Path(f"/proc/{broker}/status").read_text()
     assert f"PPid:\t{process.pid}\n" in status
     assert re.search(r"^CapEff:\t0+$", status, re.MULTILINE)
     assert "NoNewPrivs:\t1\n" in status
     if os.geteuid() == 0:
         assert "Uid:\t65534\t65534\t65534\t65534\n" in status
+    ours = children(process.pid)
     process.kill()
     process.wait()
     eventually(lambda: not alive(ours), "the end of every process we started")
