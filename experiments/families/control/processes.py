@@ -23,7 +23,8 @@ from experiments.families.control.stand import ControlStand
 from experiments.placements import Configuration
 from experiments.placements.host import PYTHON, Command, HostStand
 
-_BROKER_STARTS_WITHIN_S = 30.0
+_BROKER_STARTS_WITHIN_S = 120.0
+"""One in Python begins slowly beside CPU stress, the more so in an emulated machine; one that ends is seen at once."""
 
 
 class ControlAsProcesses(ControlStand, HostStand):
