@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from experiments import faults, knobs
 from experiments.contentions import Contention
 from experiments.errors import BadInputError
 from experiments.faults import Fault, Place
-from experiments.knobs import Knobs
+from experiments.knobs import Knob, Knobs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,10 @@ class Conditions:
     def services(self) -> list[str]:
         """The services that must run."""
         return [*self.measured(), *([self.contention.role.name] if self.contention else [])]
+
+    def each_knob(self) -> Iterator[tuple[str, Knob]]:
+        """Yield every knob with the service that it is set on."""
+        return ((service, knob) for service, chosen in self.knobs for knob in chosen)
 
     def place(self, *, containers: bool) -> Place:
         """Where a fault is asked for."""

@@ -232,7 +232,7 @@ def _run(
 
 def _notices(planned: plan.Plan, notice: str | None) -> list[str]:
     """Return what the user must know before the first cycle."""
-    requested = [knob for cell in planned.cells for _, knobs in cell.conditions.knobs for knob in knobs]
+    requested = [knob for cell in planned.cells for _, knob in cell.conditions.each_knob()]
     left_out = [f"left out: arm {arm}: {reason}" for arm, reason in planned.left_out]
     return [
         *([notice] if notice else []),

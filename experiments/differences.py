@@ -63,11 +63,10 @@ def _of_host(recorded: Bundle, planned: Plan) -> Iterator[Fact]:
     real_time = any(
         setting in ("fifo", "rr")
         for cell in planned.cells
-        for _, chosen in cell.conditions.knobs
-        for knob in chosen
+        for _, knob in cell.conditions.each_knob()
         for setting, _ in knob.settings()
     )
-    groups = {knob.field for cell in planned.cells for _, chosen in cell.conditions.knobs for knob in chosen}
+    groups = {knob.field for cell in planned.cells for _, knob in cell.conditions.each_knob()}
     limited = bool(groups & {"weight", "quota"})
     meanings = {
         "hostname_hash": (Effect.WEAKENS, "levels belong to one machine; what arms differ in travels better"),

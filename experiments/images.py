@@ -201,11 +201,11 @@ def _configurations() -> str:
 
 def export_firmware(client: docker.DockerClient) -> Path:
     """Take sketch and simulator out of the board's image, to run on this host; returns their folder."""
-    contents, target = ensure(client), ROOT / "firmware" / "build"
+    built, target = ensure(client), ROOT / "firmware" / "build"
     building.run(
-        ["docker", "build", "--build-arg", f"BASE_IMAGE={contents.base.argument}", "--target", "artifacts",
+        ["docker", "build", "--build-arg", f"BASE_IMAGE={built.base.argument}", "--target", "artifacts",
          "--output", str(target), "--file", "compose/board/Dockerfile", "."],
-        contents.environment,
+        built.environment,
     )  # fmt: skip
     return target
 

@@ -124,10 +124,11 @@ class Witness:
         proofs = [
             entry
             for name, state in states.items()
+            for service in [self.stand.service(name)]
             for entry in (
-                *proof.of_service(self.stand.service(name), state, chosen.get(name, ())),
-                *proof.of_rt_budget(self.stand.service(name), state, self.stand.rt_budget_us(self.conditions, name)),
-                *proof.of_memory(self.stand.service(name), state, self.stand.memory_limit_bytes(name)),
+                *proof.of_service(service, state, chosen.get(name, ())),
+                *proof.of_rt_budget(service, state, self.stand.rt_budget_us(self.conditions, name)),
+                *proof.of_memory(service, state, self.stand.memory_limit_bytes(name)),
             )
         ]
         for name, configuration in configurations.items():

@@ -229,10 +229,7 @@ class Family(Generic[CellT]):
 
 def named(name: str) -> Family[Any]:
     """Return the family of that name; raise BadInputError."""
-    known = REGISTRY.all()
-    if name not in known:
-        raise BadInputError("family", name, f"allowed are {', '.join(known)}")
-    return known[name]
+    return _having("family", name, REGISTRY.all())
 
 
 def of_scenario(name: str) -> Family[Any]:

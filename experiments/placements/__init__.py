@@ -198,10 +198,7 @@ class Stand:
     def rt_budget_us(self, conditions: Conditions, service: str) -> int:
         """Return a service's share of the real-time budget a second; 0 where it has none, or no group of its own."""
         real_time = [
-            name
-            for name, chosen in conditions.knobs
-            for knob in chosen
-            if any(setting in REAL_TIME for setting, _ in knob.settings())
+            name for name, knob in conditions.each_knob() if any(setting in REAL_TIME for setting, _ in knob.settings())
         ]
         return RT_BUDGET_US // len(real_time) if self.containers and service in real_time else 0
 
@@ -212,7 +209,7 @@ class Stand:
     def apply(self, conditions: Conditions) -> None:
         """Set what is set on running processes; raise RefusedError with the reason and the remedy."""
         pids = self.pids()
-        wanted = [(service, knob) for service, chosen in conditions.knobs for knob in chosen if knob.settings()]
+        wanted = [(service, knob) for service, knob in conditions.each_knob() if knob.settings()]
         for service, knob in wanted:
             if service not in pids:
                 raise RefusedError(f"{service}={knob}: this stand has no {service}")

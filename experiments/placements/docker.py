@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import docker
 import docker.errors
@@ -52,7 +52,7 @@ class Powers:
     @classmethod
     def needed(cls, conditions: Conditions) -> Powers:
         """What the knobs of these conditions take."""
-        settings = {name for _, chosen in conditions.knobs for knob in chosen for name, _ in knob.settings()}
+        settings = {name for _, knob in conditions.each_knob() for name, _ in knob.settings()}
         return cls(bool(settings), not settings.isdisjoint(REAL_TIME))
 
     def __or__(self, other: Powers) -> Powers:
@@ -126,7 +126,6 @@ class DockerStand(Stand):
 
     name = "docker"
     containers = True
-    compose_file: ClassVar[Path] = COMPOSE_FILE
 
     def __init__(self, pinned: Mapping[str, str]) -> None:
         """Use these images, by service and id, instead of our current ones."""
@@ -337,8 +336,8 @@ class DockerStand(Stand):
             services[conditions.contention.service] = command | image | conditions.contention.compose()
         services[OBSERVER.name] = {"logging": {"driver": "none"}, "cap_add": self._powers.capabilities()}
         # Of a contention that was taken away, for the floor, knobs may be left.
-        running = [(service, chosen) for service, chosen in conditions.knobs if service in conditions.services()]
-        wishes = [(service, knob.compose()) for service, chosen in running for knob in chosen]
+        running = conditions.services()
+        wishes = [(service, knob.compose()) for service, knob in conditions.each_knob() if service in running]
         for service, extra in [*self.wishes(conditions), *wishes]:
             services[service] = services.get(service, {}) | extra
         for service in set(services) - self._declared():
@@ -379,7 +378,7 @@ class DockerStand(Stand):
             raise StandError(f"the container of {service} is gone") from None
 
     def _compose(self, *arguments: str) -> str:
-        command = ["docker", "compose", "--file", str(self.compose_file), "--file", "-"]
+        command = ["docker", "compose", "--file", str(COMPOSE_FILE), "--file", "-"]
         # A session of its own: Ctrl-C is for us, and we take the stand down in order.
         done = subprocess.run(
             [*command, "--profile", "*", *arguments],

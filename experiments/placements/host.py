@@ -73,10 +73,9 @@ class HostStand(Stand):
 
     def check(self, conditions: Conditions) -> None:
         """Only what this machine has can be had."""
-        for service, client in conditions.knobs:
-            for knob in client:
-                if knob.containers_only:
-                    raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
+        for service, knob in conditions.each_knob():
+            if knob.containers_only:
+                raise BadInputError("PRIORITY", f"{service}={knob}", "needs a container; say PLACEMENT=docker")
         if conditions.contention:
             conditions.contention.host_program()
         if conditions.fault:
